@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct command_options {
@@ -87,67 +86,19 @@ static dt_status write_records(const struct record_set *set, const int *chosen, 
     return DT_OK;
 }
 
-/* Write into a pipe or a device: there is no file to replace. */
-static dt_status write_stream(const struct record_set *set, const int *chosen, int count, const char *path)
-{
-    FILE *stream = fopen(path, "we");
-    if (!stream)
-        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    dt_status status = write_records(set, chosen, count, stream, path);
-    fclose(stream);
-    return status;
-}
-
-/* Write the records to the open file `fd`, sync it to disk, and close it. */
-static dt_status write_temporary(const struct record_set *set, const int *chosen, int count, const char *path, int fd, mode_t mode)
-{
-    FILE *file = fdopen(fd, "w");
-    if (!file) {
-        close(fd);
-        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    }
-    dt_status status = write_records(set, chosen, count, file, path);
-    if (status == DT_OK && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
-        status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    if (fclose(file) != 0 && status == DT_OK)
-        status = dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-    return status;
-}
-
-/* Written under a temporary name first, and then renamed: a reader sees the old file or the new
- * one. */
-static dt_status replace_file(const struct record_set *set, const int *chosen, int count, const char *path, bool force, mode_t mode)
-{
-    char *temporary = malloc(strlen(path) + sizeof ".XXXXXX");
-    DT_TRY(dt_allocated(temporary, "no memory for a file's name"));
-    strcat(strcpy(temporary, path), ".XXXXXX");
-    int fd = mkstemp(temporary);
-    if (fd < 0) {
-        free(temporary);
-        return dt_fail(DT_ERR_IO, "cannot write %s: %s", path, errno == ENOENT ? "its folder does not exist" : strerror(errno));
-    }
-    dt_status status = write_temporary(set, chosen, count, path, fd, mode);
-    DT_THEN(status, name_file(temporary, path, force));
-    if (status < 0)
-        unlink(temporary);
-    free(temporary);
-    return status;
-}
-
 static dt_status write_file(const struct record_set *set, const int *chosen, int count, const char *path, bool force)
 {
-    struct stat facts;
-    bool exists = stat(path, &facts) == 0;
-    if (dt_output_is_stream(path))
-        return write_stream(set, chosen, count, path);
+    struct dt_output_file file;
+    bool exists = access(path, F_OK) == 0 && !dt_output_is_stream(path);
     if (exists && !force)
         return dt_fail(DT_ERR_IO, "%s exists; --force replaces it", path);
     if (exists && set->newer > 0) /* the newer records may be in this file */
         return dt_fail(DT_ERR_IO, "%s is not replaced: %d record%s of a newer dtbench would be lost", path, set->newer,
                        set->newer > 1 ? "s" : "");
-    mode_t mask = umask(0);
-    umask(mask);
-    return replace_file(set, chosen, count, path, force, exists ? facts.st_mode & 07777 : 0666 & ~mask);
+    DT_TRY(dt_output_open(path, &file));
+    file.only_new = !force;
+    dt_status status = write_records(set, chosen, count, file.stream, path), closed = dt_output_close(&file, status == DT_OK);
+    return status < 0 ? status : closed;
 }
 
 /* One record of each experiment, in the order of their sweeps. */

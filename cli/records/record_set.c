@@ -10,7 +10,6 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
@@ -38,17 +37,6 @@ double loss_tolerance(const struct experiment *experiment)
 {
     static const double bound[DT_DTYPE_COUNT] = {[DT_FP32] = 1e-5, [DT_FP16] = 1e-4, [DT_BF16] = 1e-3};
     return experiment->model.family->loss_spread * bound[loss_rounded_to(experiment)];
-}
-
-/* ---- names of files ---- */
-
-dt_status name_file(const char *temporary, const char *path, bool force)
-{
-    int failed = renameat2(AT_FDCWD, temporary, AT_FDCWD, path, force ? 0 : RENAME_NOREPLACE);
-    /* a file system without this operation; the file did not exist at the beginning */
-    if (failed && !force && (errno == EINVAL || errno == ENOSYS))
-        failed = rename(temporary, path);
-    return failed ? dt_fail(DT_ERR_IO, "cannot write %s: %s", path, strerror(errno)) : DT_OK;
 }
 
 /* ---- reading records ---- */

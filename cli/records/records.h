@@ -21,14 +21,6 @@
  * free; NULL if out of memory. */
 char *glob_pattern(const char *name, const char *ending);
 
-/* ---- the last step of writing a file whole: the finished one, under a temporary name, gets its
- * own ---- */
-
-/* Rename the file. With `force` an existing file of that name is replaced; without, it is not, even
- * if it was created since the caller looked, if the file system can guarantee that. Errors:
- * DT_ERR_IO; the temporary file then remains. */
-dt_status name_file(const char *temporary, const char *path, bool force);
-
 /* ---- how much the losses of the same work may differ by rounding alone: used by --verify and
  * `dtbench compare` ---- */
 

@@ -42,10 +42,22 @@ static char *fresh_name(const char *path)
  * replaced either. */
 static int open_fresh(const char *path, const char *fresh)
 {
+    struct stat facts;
     if (access(path, W_OK) < 0 && errno != ENOENT)
         return -1;
     unlink(fresh); /* left by a process that ended before, or a link */
-    return open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0 && lstat(path, &facts) == 0 && S_ISREG(facts.st_mode))
+        (void)fchmod(fd, facts.st_mode & 07777);
+    return fd;
+}
+
+/* Give the new file its name. */
+static int name_fresh(const struct dt_output_file *file)
+{
+    int failed = renameat2(AT_FDCWD, file->fresh, AT_FDCWD, file->path, file->only_new ? RENAME_NOREPLACE : 0);
+    /* a file system without this operation; the file did not exist at the beginning */
+    return failed && file->only_new && (errno == EINVAL || errno == ENOSYS) ? rename(file->fresh, file->path) : failed;
 }
 
 dt_status dt_output_open(const char *path, struct dt_output_file *out)
@@ -77,9 +89,9 @@ dt_status dt_output_close(struct dt_output_file *file, bool keep)
 {
     dt_status status = DT_OK;
     errno = 0;
-    bool failed = fflush(file->stream) != 0 || ferror(file->stream);
+    bool failed = fflush(file->stream) != 0 || ferror(file->stream) || (keep && file->fresh && fsync(fileno(file->stream)) < 0);
     failed = fclose(file->stream) != 0 || failed;
-    if (failed || (keep && file->fresh && rename(file->fresh, file->path) < 0))
+    if (failed || (keep && file->fresh && name_fresh(file) < 0))
         status = errno ? fail(file->path, errno) : dt_fail(DT_ERR_IO, "cannot write %s: write error", file->path);
     if (file->fresh && (status < 0 || !keep))
         unlink(file->fresh);

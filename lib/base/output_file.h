@@ -1,5 +1,6 @@
 /* A file that is replaced atomically, since other processes may be reading it. The bytes are
- * written to a new file in the same folder, which is renamed at the end (rename(2)). A link with
+ * written to a new file in the same folder, with the old one's permissions, which is synced to disk
+ * and renamed at the end (rename(2)). A link with
  * either name, perhaps of another user in a public folder, is not followed but replaced. Devices,
  * pipes, and names below /dev and /proc, such as /dev/stdout, are written to directly. */
 #ifndef LIB_BASE_OUTPUT_FILE_H
@@ -13,6 +14,9 @@
 struct dt_output_file {
     FILE *stream;
     char *path, *fresh; /* fresh: name of the new file; NULL: `stream` writes to the file itself */
+    /* set by the caller: no file is replaced, even if it was created since the caller looked, if the
+     * file system can guarantee that */
+    bool only_new;
 };
 
 /* Whether the path is written to directly. */

@@ -1,10 +1,9 @@
-#include "cli/records/records.h"
-
 #include "lib/base/output_file.h"
 #include "test/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/dtbench-name-file-XXXXXX", temporary[64], path[64];
@@ -24,19 +23,40 @@ static bool contains(const char *name, char first)
     return same;
 }
 
+static bool theirs_comes; /* another process makes the file while it is being written */
+
+static dt_status write_new(bool only_new)
+{
+    struct dt_output_file file;
+    CHECK_OK(dt_output_open(path, &file));
+    file.only_new = only_new;
+    CHECK(fputs("new", file.stream) >= 0);
+    if (theirs_comes)
+        write_text(path, "theirs");
+    return dt_output_close(&file, true);
+}
+
+/* The same file's permissions stay. */
+static void permissions_stay(void)
+{
+    struct stat facts;
+    write_text(path, "old");
+    CHECK(chmod(path, 0640) == 0);
+    CHECK_OK(dt_output_write(path, "new"));
+    CHECK(stat(path, &facts) == 0 && (facts.st_mode & 07777) == 0640, "%o", (unsigned)facts.st_mode);
+    unlink(path);
+}
+
 /* Another process makes the file between the check and the renaming. */
 static void nothing_is_replaced_unasked(void)
 {
-    write_text(temporary, "new");
-    write_text(path, "theirs");
-    CHECK(name_file(temporary, path, false) == DT_ERR_IO && strstr(dt_error_message(), path), "%s", dt_error_message());
-    CHECK(contains(path, 't') && contains(temporary, 'n'), "their file was replaced");
-    CHECK_OK(name_file(temporary, path, true));
-    CHECK(contains(path, 'n') && access(temporary, F_OK) != 0, "replaced when asked");
+    CHECK(write_new(true) == DT_OK && contains(path, 'n'), "a new name: %s", dt_error_message());
     unlink(path);
-    write_text(temporary, "new");
-    CHECK_OK(name_file(temporary, path, false));
-    CHECK(contains(path, 'n'), "a new name");
+    theirs_comes = true;
+    CHECK(write_new(true) == DT_ERR_IO && strstr(dt_error_message(), path), "%s", dt_error_message());
+    CHECK(contains(path, 't'), "their file was replaced");
+    CHECK(write_new(false) == DT_OK && contains(path, 'n'), "replaced when asked: %s", dt_error_message());
+    theirs_comes = false;
 }
 
 /* Other users' links have the file's name and the temporary file's name: their targets do not
@@ -71,6 +91,7 @@ static void older_file_stays(void)
 }
 
 static const struct test_case cases[] = {
+    {"permissions stay", permissions_stay},
     {"nothing is replaced unasked", nothing_is_replaced_unasked},
     {"links are not followed", links_are_not_followed},
     {"the older file stays until the new one is whole", older_file_stays},
