@@ -1,5 +1,6 @@
 #include "schedules/checkpoint/internal.h"
 
+#include "lib/base/output_file.h"
 #include "lib/config/json.h"
 #include "lib/config/words.h"
 
@@ -114,20 +115,14 @@ dt_status checkpoint_index_read(const char *path, struct checkpoint_index *out)
     return status;
 }
 
-/* Write a new file; it gets its name only once its content is on the disk. */
-static dt_status replace(const char *path, const char *name, const char *text)
+static dt_status write_index(const char *path, const char *text)
 {
-    char fresh[PATH_MAX], target[PATH_MAX];
-    snprintf(fresh, sizeof fresh, "%s/%s~", path, name);
-    snprintf(target, sizeof target, "%s/%s", path, name);
-    int file = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    size_t length = strlen(text);
-    bool written = file >= 0 && write(file, text, length) == (ssize_t)length && fsync(file) == 0;
-    int error = errno;
-    if (file >= 0)
-        close(file);
-    if (!written || rename(fresh, target) < 0)
-        return dt_fail(DT_ERR_IO, "cannot write %s: %s", target, strerror(written ? errno : error));
+    char name[PATH_MAX];
+    struct dt_output_file file;
+    snprintf(name, sizeof name, "%s/%s", path, INDEX);
+    DT_TRY(dt_output_open(name, &file));
+    fputs(text, file.stream);
+    DT_TRY(dt_output_close(&file, true));
     return checkpoint_sync_folder(path);
 }
 
@@ -143,7 +138,7 @@ dt_status checkpoint_index_write(const char *path, const struct checkpoint_index
                     index->skipped_steps);
     dt_status status = object ? dt_json_print(object, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an index");
     dt_json_destroy(object);
-    DT_THEN(status, replace(path, INDEX, text));
+    DT_THEN(status, write_index(path, text));
     free(text);
     return status;
 }
