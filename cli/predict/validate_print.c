@@ -117,42 +117,38 @@ static dt_status print_pairs(const struct validate_rows *rows, FILE *to)
 {
     char label[LABEL_BYTES];
     double longest = 0, most_bytes = 0;
-    int count = 0;
     struct experiment_columns columns;
-    struct experiment *experiments = malloc(((size_t)rows->count + 1) * sizeof *experiments);
-    struct table *t = table_create();
-    for (int i = 0; experiments && i < rows->count; i++) {
+    struct experiment_differences all = {0};
+    for (int i = 0; i < rows->count; i++) {
         const struct validate_row *row = &rows->rows[i];
         if (row->outcome == VALIDATE_SKIPPED)
             continue;
-        experiments[count++] = row->experiment;
+        experiment_differences_add(&all, &row->experiment);
         longest = fmax(longest, fmax(row->measured_s, row->predicted_s));
         most_bytes = fmax(most_bytes, fmax(row->measured_bytes, row->predicted_bytes));
     }
-    dt_status status = experiments && t ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a table");
-    if (status == DT_OK && count > 0) {
-        struct unit seconds = unit_for_seconds(longest), bytes = unit_for_bytes(most_bytes);
-        experiment_columns_find(experiments, count, &columns);
-        table_heading(t, "predicted for cluster %s, profile %s", experiments[0].cluster, experiments[0].profile);
-        table_column(t, TABLE_LEFT, "record");
-        table_column(t, TABLE_LEFT | TABLE_STAYS, "experiment");
-        add_pair_columns(t, "step", &seconds);
-        add_pair_columns(t, "peak", &bytes);
-        for (int i = 0; i < rows->count; i++) {
-            const struct validate_row *row = &rows->rows[i];
-            if (row->outcome == VALIDATE_SKIPPED)
-                continue;
-            experiment_label(&row->experiment, &columns, label, sizeof label);
-            table_cell(t, "%d", row->line);
-            table_text(t, label);
-            pair_cells(t, row->measured_s, row->predicted_s, &seconds);
-            pair_cells(t, row->measured_bytes, row->predicted_bytes, &bytes);
-        }
-        status = table_print(t, to);
-        fputc('\n', to);
+    if (!all.first)
+        return DT_OK;
+    struct unit seconds = unit_for_seconds(longest), bytes = unit_for_bytes(most_bytes);
+    struct table *t = table_create();
+    experiment_columns_choose(&all, &columns);
+    table_heading(t, "predicted for cluster %s, profile %s", all.first->cluster, all.first->profile);
+    table_column(t, TABLE_LEFT, "record");
+    table_column(t, TABLE_LEFT | TABLE_STAYS, "experiment");
+    add_pair_columns(t, "step", &seconds);
+    add_pair_columns(t, "peak", &bytes);
+    for (int i = 0; i < rows->count; i++) {
+        const struct validate_row *row = &rows->rows[i];
+        if (row->outcome == VALIDATE_SKIPPED)
+            continue;
+        experiment_label(&row->experiment, &columns, label, sizeof label);
+        table_cell(t, "%d", row->line);
+        table_text(t, label);
+        pair_cells(t, row->measured_s, row->predicted_s, &seconds);
+        pair_cells(t, row->measured_bytes, row->predicted_bytes, &bytes);
     }
-    table_destroy(t);
-    free(experiments);
+    dt_status status = table_end(t, to);
+    fputc('\n', to);
     return status;
 }
 

@@ -401,20 +401,15 @@ static void add_change(struct comparison *row, const struct pairing *by)
 }
 
 /* Name an experiment by its differences from the others of the comparison. */
-static dt_status label(struct compare *c, const struct pairing *by)
+static void label(struct compare *c, const struct pairing *by)
 {
-    struct experiment *all = malloc((2 * (size_t)c->count + 1) * sizeof *all);
+    struct experiment_differences all = {0};
     struct experiment_columns columns;
-    int known = 0;
-    DT_TRY(dt_allocated(all, "no memory for %d experiments", c->count));
     for (int i = 0; i < c->count; i++) {
-        const struct comparison *row = &c->rows[i];
-        if (row->base && row->base->experiment)
-            all[known++] = *row->base->experiment;
-        if (row->new && row->new->experiment)
-            all[known++] = *row->new->experiment;
+        experiment_differences_add(&all, c->rows[i].base ? c->rows[i].base->experiment : NULL);
+        experiment_differences_add(&all, c->rows[i].new ? c->rows[i].new->experiment : NULL);
     }
-    experiment_columns_find(all, known, &columns);
+    experiment_columns_choose(&all, &columns);
     for (int i = 0; i < c->count; i++) {
         struct comparison *row = &c->rows[i];
         const struct record_facts *record = row->base ? row->base : row->new;
@@ -428,8 +423,6 @@ static dt_status label(struct compare *c, const struct pairing *by)
         if (by)
             add_change(row, by);
     }
-    free(all);
-    return DT_OK;
 }
 
 static bool are_pair(const struct record_facts *base, const struct record_facts *new, bool recorded)
@@ -575,7 +568,7 @@ dt_status compare_records(const struct record_set *base, const struct record_set
         if (row->new)
             DT_TRY(collect_steps(new, row->new, options, &row->new_steps));
     }
-    DT_TRY(label(out, options->by));
+    label(out, options->by);
     return judge(out, options);
 }
 

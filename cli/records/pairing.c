@@ -83,9 +83,11 @@ void pairing_describe(const struct pairing *pairing, const struct experiment *fr
 {
     const struct dt_table *table = experiment_table();
     struct experiment_columns changed = {0};
-    const struct experiment both[] = {*from, *e};
+    struct experiment_differences both = {0};
     char label[LABEL_BYTES];
-    experiment_columns_find(both, 2, &changed);
+    experiment_differences_add(&both, from);
+    experiment_differences_add(&both, e);
+    experiment_columns_choose(&both, &changed);
     int kept = 0;
     for (int i = 0; i < changed.count; i++)
         if (pairing->named[changed.fields[i] - table->fields])

@@ -223,18 +223,15 @@ static dt_status new_items(struct sweep_status *sweep, int count)
 }
 
 /* Label the experiments by their differences. */
-static dt_status label(struct sweep_status *sweep)
+static void label(struct sweep_status *sweep)
 {
-    struct experiment *all = malloc(((size_t)sweep->count + 1) * sizeof *all);
+    struct experiment_differences all = {0};
     struct experiment_columns columns;
-    int known = 0;
-    DT_TRY(dt_allocated(all, "no memory for a sweep of %d experiments", sweep->count));
     for (int i = 0; i < sweep->count; i++)
-        if (sweep->items[i].experiment)
-            all[known++] = *sweep->items[i].experiment;
-    if (known > 0)
-        snprintf(sweep->name, sizeof sweep->name, "%.63s", all[0].name);
-    experiment_columns_find(all, known, &columns);
+        experiment_differences_add(&all, sweep->items[i].experiment);
+    if (all.first)
+        snprintf(sweep->name, sizeof sweep->name, "%.63s", all.first->name);
+    experiment_columns_choose(&all, &columns);
     for (int i = 0; i < sweep->count; i++) {
         struct sweep_item *item = &sweep->items[i];
         if (item->experiment)
@@ -242,8 +239,6 @@ static dt_status label(struct sweep_status *sweep)
         else if (item->record)
             record_describe_config(item->record, item->label, sizeof item->label);
     }
-    free(all);
-    return DT_OK;
 }
 
 /* Forecast the rest from the finished experiments. */
@@ -292,7 +287,7 @@ static dt_status complete(struct sweep_status *sweep)
         sweep->items[i].state = state_of(sweep->items[i].record);
         sweep->counts[sweep->items[i].state]++;
     }
-    DT_TRY(label(sweep));
+    label(sweep);
     return forecast(sweep);
 }
 

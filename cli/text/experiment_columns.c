@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FIELDS_MAX = 512 }; /* the table has fewer */
-
 /* Fields that follow from others: where those differ, these add nothing. */
 static const struct {
     const char *path, *follows;
@@ -29,12 +27,12 @@ static const void *at(const struct experiment *e, const struct dt_field *field)
     return (const char *)e + field->offset;
 }
 
-/* Mark the fields that are not the same in both. */
-static void find_differences(const struct experiment *first, const struct experiment *other, bool differs[FIELDS_MAX])
+void experiment_differences_add(struct experiment_differences *d, const struct experiment *e)
 {
     const struct dt_table *table = experiment_table();
-    for (int f = 0; f < table->count && f < FIELDS_MAX; f++)
-        differs[f] = differs[f] || !dt_field_same(&table->fields[f], first, other);
+    d->first = d->first ? d->first : e;
+    for (int f = 0; e && f < table->count && f < FIELDS_MAX; f++)
+        d->fields[f] = d->fields[f] || !dt_field_same(&table->fields[f], d->first, e);
 }
 
 bool experiment_field_follows(const char *path, const char *from)
@@ -53,9 +51,10 @@ static bool is_dependent(const bool differs[FIELDS_MAX], const struct dt_field *
     return false;
 }
 
-static void choose_columns(const bool differs[FIELDS_MAX], struct experiment_columns *out)
+void experiment_columns_choose(const struct experiment_differences *differences, struct experiment_columns *out)
 {
     const struct dt_table *table = experiment_table();
+    const bool *differs = differences->fields;
     *out = (struct experiment_columns){0};
     for (int i = 0; i < table->count && i < FIELDS_MAX; i++) {
         const struct dt_field *field = &table->fields[i];
@@ -75,10 +74,10 @@ static void choose_columns(const bool differs[FIELDS_MAX], struct experiment_col
 
 void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out)
 {
-    bool differs[FIELDS_MAX] = {false};
-    for (int i = 1; i < count; i++)
-        find_differences(&experiments[0], &experiments[i], differs);
-    choose_columns(differs, out);
+    struct experiment_differences differences = {0};
+    for (int i = 0; i < count; i++)
+        experiment_differences_add(&differences, &experiments[i]);
+    experiment_columns_choose(&differences, out);
 }
 
 const char *experiment_column_title(const struct dt_field *field)

@@ -327,6 +327,15 @@ struct experiment_columns {
 };
 
 void experiment_columns_find(const struct experiment *experiments, int count, struct experiment_columns *out);
+
+/* The same of experiments in several places, one after the other. Starts zeroed. */
+enum { FIELDS_MAX = 512 }; /* the table has fewer */
+struct experiment_differences {
+    const struct experiment *first; /* NULL: none yet */
+    bool fields[FIELDS_MAX];        /* which fields differ */
+};
+void experiment_differences_add(struct experiment_differences *differences, const struct experiment *experiment); /* takes NULL */
+void experiment_columns_choose(const struct experiment_differences *differences, struct experiment_columns *out);
 /* Does the default of the key at `path` follow from the key at `from`, as loss_scaling's from
  * model.dtype? */
 bool experiment_field_follows(const char *path, const char *from);
