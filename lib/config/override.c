@@ -1,6 +1,7 @@
 #include "lib/base/text.h"
 #include "lib/config/internal.h"
 #include "lib/config/json.h"
+#include "lib/config/words.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -32,41 +33,12 @@ static const char *rest_below(const char *path, const char *above)
     return strncmp(path, above, bytes) == 0 && path[bytes] == '.' ? path + bytes + 1 : NULL;
 }
 
-/* The object below `object` that contains the last word of `path` as a key; NULL: there is none.
- * *last gets that word. */
-static struct cJSON *parent_of(struct cJSON *object, const char *path, const char **last)
-{
-    for (const char *dot; object && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
-        char name[DT_CONFIG_PATH_BYTES];
-        snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
-        object = cJSON_GetObjectItemCaseSensitive(object, name);
-    }
-    *last = path;
-    return cJSON_IsObject(object) ? object : NULL;
-}
-
-static bool has_path(struct cJSON *object, const char *path)
-{
-    const char *last;
-    struct cJSON *parent = parent_of(object, path, &last);
-    return parent && cJSON_GetObjectItemCaseSensitive(parent, last);
-}
-
-/* Remove the key at `path`, if it exists. */
-static void take_out(struct cJSON *object, const char *path)
-{
-    const char *last;
-    struct cJSON *parent = parent_of(object, path, &last);
-    if (parent)
-        cJSON_DeleteItemFromObjectCaseSensitive(parent, last);
-}
-
 /* Remove the keys that the field at `path` replaces. */
 static void take_out_replaced(const struct dt_table *table, struct cJSON *object, const char *path)
 {
     int index = dt_config_find(table, path);
     for (const char *const *replaced = index >= 0 ? table->fields[index].replaces : NULL; replaced && *replaced; replaced++)
-        take_out(object, *replaced);
+        dt_json_drop(object, *replaced);
 }
 
 /* Remove the axis `path` from the sweep. An axis of whole objects that sets `path` among others can
@@ -87,7 +59,7 @@ static dt_status drop_axis(struct cJSON *node, const char *prefix, const char *p
                 cJSON_Delete(cJSON_DetachItemViaPointer(node, child));
         } else if (rest && cJSON_IsArray(child)) {
             for (struct cJSON *value = child->child; value; value = value->next)
-                if (has_path(value, rest))
+                if (dt_json_at(value, rest))
                     return dt_fail(DT_ERR_INVALID, "%s: the sweep's \"%s\" sets it too; set sweep.%s as well", label, here, here);
         }
     }
@@ -135,7 +107,7 @@ static dt_status reset_path(struct cJSON *object, const char *path, const char *
     struct cJSON *sweep = cJSON_GetObjectItemCaseSensitive(object, "sweep");
     const char *axis = rest_below(path, "sweep");
     if (!axis)
-        take_out(object, path);
+        dt_json_destroy(dt_json_take(object, path));
     else if (cJSON_IsObject(sweep) && strcmp(axis, DT_SWEEP_CASES) == 0)
         cJSON_DeleteItemFromObjectCaseSensitive(sweep, axis);
     return cJSON_IsObject(sweep) ? drop_axis(sweep, "", axis ? axis : path, label) : DT_OK;
