@@ -179,7 +179,11 @@ dt_status drafts_adopt(const char *records, struct dt_record_file *file, int *co
  *         between experiments that are not similar the forecast only gives the order of magnitude.
  *         Failed experiments are not used. */
 
-struct forecaster;
+/* Finished experiments. Starts zeroed. */
+struct forecaster {
+    struct forecast_group *groups; /* [count] owned: experiments that are alike */
+    int count;
+};
 
 /* How similar the finished experiments used for a forecast are. */
 enum forecast_basis { FORECAST_SAME, FORECAST_ALIKE, FORECAST_SAME_RANKS, FORECAST_ANY, FORECAST_NONE };
@@ -190,14 +194,16 @@ struct forecast {
     enum forecast_basis basis;
 };
 
-/* Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
-dt_status forecaster_create(struct forecaster **out);
-void forecaster_destroy(struct forecaster *forecaster); /* takes NULL */
+void forecaster_finish(struct forecaster *forecaster);
 
 /* Add an experiment that ended well: its median step, and its total wall time. If that is unknown
  * (NaN), the sum of start-up and steps is used. Numbers that are not positive are ignored. Errors:
  * DT_ERR_HOST_MEMORY. */
 dt_status forecaster_add(struct forecaster *forecaster, const struct experiment *done, double step_s, double startup_s, double wall_s);
+
+/* The steps of an experiment, and the floating-point operations of one rank in a step. */
+double forecast_steps(const struct experiment *experiment);
+double forecast_rank_flops(const struct experiment *experiment);
 
 /* The part of a finished experiment's wall time that its steps took: 0 if they are simulated. */
 double forecast_steps_s(const struct experiment *done, double step_s);

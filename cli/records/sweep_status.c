@@ -74,7 +74,7 @@ struct sample {
 enum { KEPT = 64 };
 
 /* Finished experiments that are alike. */
-struct group {
+struct forecast_group {
     const char *device;
     enum paradigm_kind paradigm;
     int world_size;
@@ -83,34 +83,21 @@ struct group {
     int added, kept;
 };
 
-struct forecaster {
-    struct group *groups;
-    int count;
-};
-
-static double flops_of_rank(const struct experiment *e)
+double forecast_rank_flops(const struct experiment *e)
 {
     uint64_t tokens = experiment_global_batch(e) * (uint64_t)dt_model_units(&e->model);
     return dt_model_step_flops(&e->model, tokens) / e->world_size;
 }
 
-static double steps_of(const struct experiment *e)
+double forecast_steps(const struct experiment *e)
 {
     return (double)e->steps.warmup + e->steps.timed;
 }
 
-dt_status forecaster_create(struct forecaster **out)
+void forecaster_finish(struct forecaster *forecaster)
 {
-    *out = calloc(1, sizeof **out);
-    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a forecast");
-}
-
-void forecaster_destroy(struct forecaster *forecaster)
-{
-    if (!forecaster)
-        return;
     free(forecaster->groups);
-    free(forecaster);
+    *forecaster = (struct forecaster){0};
 }
 
 double forecast_steps_s(const struct experiment *e, double step_s)
@@ -118,7 +105,7 @@ double forecast_steps_s(const struct experiment *e, double step_s)
     return experiment_is_simulated(e) ? 0 : fmax(e->steps.warmup * step_s, e->steps.warmup_s) + e->steps.timed * step_s;
 }
 
-static bool is_alike(const struct group *g, const struct experiment *e, enum forecast_basis basis)
+static bool is_alike(const struct forecast_group *g, const struct experiment *e, enum forecast_basis basis)
 {
     bool same_device = strcmp(g->device, e->device) == 0;
     bool same_ranks = same_device && g->world_size == e->world_size && g->dtype == e->model.dtype;
@@ -133,15 +120,15 @@ static bool is_alike(const struct group *g, const struct experiment *e, enum for
 }
 
 /* NULL: no memory. */
-static struct group *find_group(struct forecaster *f, const struct experiment *e)
+static struct forecast_group *find_group(struct forecaster *f, const struct experiment *e)
 {
     for (int i = 0; i < f->count; i++)
         if (is_alike(&f->groups[i], e, FORECAST_ALIKE))
             return &f->groups[i];
     if (!DT_ONE_MORE(f->groups, f->count))
         return NULL;
-    struct group *added = &f->groups[f->count++];
-    *added = (struct group){.paradigm = e->paradigm, .world_size = e->world_size, .dtype = e->model.dtype, .device = e->device};
+    struct forecast_group *added = &f->groups[f->count++];
+    *added = (struct forecast_group){.paradigm = e->paradigm, .world_size = e->world_size, .dtype = e->model.dtype, .device = e->device};
     return added;
 }
 
@@ -149,13 +136,13 @@ dt_status forecaster_add(struct forecaster *f, const struct experiment *done, do
 {
     if (!isfinite(step_s) || step_s <= 0)
         return DT_OK;
-    struct group *g = find_group(f, done);
+    struct forecast_group *g = find_group(f, done);
     DT_TRY(dt_allocated(g, "no memory for a forecast"));
     double steps_s = forecast_steps_s(done, step_s);
     double overhead_s = isfinite(wall_s) ? wall_s - steps_s : startup_s;
     struct sample *s = &g->samples[g->added++ % KEPT];
     *s = (struct sample){
-        .s_per_flop = steps_s / steps_of(done) / flops_of_rank(done),
+        .s_per_flop = steps_s / forecast_steps(done) / forecast_rank_flops(done),
         .overhead_s = overhead_s > 0 ? overhead_s : 0, /* the median step, times their number, can exceed the total */
     };
     memcpy(s->hash, done->hash, sizeof s->hash);
@@ -171,10 +158,10 @@ struct forecast forecaster_predict(const struct forecaster *f, const struct expe
         return out;
     for (int basis = FORECAST_SAME; basis < FORECAST_NONE && out.based_on == 0; basis++) {
         for (int i = 0; i < f->count; i++) {
-            const struct group *g = &f->groups[i];
+            const struct forecast_group *g = &f->groups[i];
             for (const struct sample *s = g->samples; is_alike(g, e, (enum forecast_basis)basis) && s < g->samples + g->kept; s++)
                 if (basis != FORECAST_SAME || strcmp(s->hash, e->hash) == 0)
-                    times[out.based_on++] = s->overhead_s + steps_of(e) * s->s_per_flop * flops_of_rank(e);
+                    times[out.based_on++] = s->overhead_s + forecast_steps(e) * s->s_per_flop * forecast_rank_flops(e);
         }
         out.basis = out.based_on > 0 ? (enum forecast_basis)basis : FORECAST_NONE;
     }
@@ -244,10 +231,10 @@ static void label(struct sweep_status *sweep)
 /* Forecast the rest from the finished experiments. */
 static dt_status forecast(struct sweep_status *sweep)
 {
-    struct forecaster *f;
+    struct forecaster f = {0};
     double taken_s = 0, *left;
     int timed = 0;
-    DT_TRY(forecaster_create(&f));
+    dt_status status = DT_OK;
     for (int i = 0; i < sweep->count; i++) {
         struct sweep_item *item = &sweep->items[i];
         item->took_s = time_taken(item->record);
@@ -256,18 +243,16 @@ static dt_status forecast(struct sweep_status *sweep)
             continue;
         taken_s += isfinite(item->took_s) ? item->took_s : 0;
         timed += isfinite(item->took_s);
-        if (item->experiment && forecaster_add(f, item->experiment, item->record->metrics.step_s.median, item->record->metrics.startup_s,
-                                               item->record->metrics.wall_s) < 0) {
-            forecaster_destroy(f);
-            return DT_ERR_HOST_MEMORY;
-        }
+        if (item->experiment)
+            DT_THEN(status, forecaster_add(&f, item->experiment, item->record->metrics.step_s.median, item->record->metrics.startup_s,
+                                           item->record->metrics.wall_s));
     }
     for (int i = 0; i < sweep->count; i++) {
         struct sweep_item *item = &sweep->items[i];
         if (item->state == STATE_DONE)
             continue;
         if (item->experiment) {
-            struct forecast told = forecaster_predict(f, item->experiment);
+            struct forecast told = forecaster_predict(&f, item->experiment);
             item->expected_s = told.expected_s;
             item->guesses = told.based_on;
         } else {
@@ -277,8 +262,8 @@ static dt_status forecast(struct sweep_status *sweep)
         left = item->state == STATE_FAILED ? &sweep->failed_s : &sweep->left_s;
         *left += item->expected_s;
     }
-    forecaster_destroy(f);
-    return DT_OK;
+    forecaster_finish(&f);
+    return status;
 }
 
 static dt_status complete(struct sweep_status *sweep)

@@ -169,7 +169,7 @@ void run_simulated_describe(const struct experiment *experiment, const struct si
  * run (--resume) ---- */
 
 struct sweep_time {
-    struct forecaster *forecaster;
+    struct forecaster forecaster;
     double end_s;                        /* on dt_clock_s; infinite: no limit */
     bool begun;                          /* an experiment was started */
     bool is_job;                         /* the limit is the job's */
@@ -180,7 +180,7 @@ struct sweep_time {
 
 /* `limit`: seconds from now, as on the command line. NULL: use `job_left_s`, the remaining time of
  * a job (NaN: unknown or no limit), minus two minutes or a tenth of it, whichever is less: this
- * leaves time for the last record, and for a slow step. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY.
+ * leaves time for the last record, and for a slow step. Errors: DT_ERR_INVALID.
  * The caller calls sweep_time_finish in any case. */
 dt_status sweep_time_init(struct sweep_time *time, const char *limit, double job_left_s);
 /* A job's limit may change while it runs (scontrol update TimeLimit). `job_left_s` returns its
@@ -266,8 +266,7 @@ struct outcome {
     bool settled;   /* earlier rounds were enough (--until) */
     dt_status status;
     char error[1024];
-    char doubts[512]; /* text from measure_result */
-    int row;          /* row of its record in the results; -1: none */
+    int row; /* row of its record in the results; -1: none */
     struct dt_metrics metrics;
     double first_loss, last_loss; /* NaN: unknown */
 };

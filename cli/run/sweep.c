@@ -176,7 +176,6 @@ static void keep_outcome(struct sweep *s, int index, const struct experiment *e,
     o->run = true;
     o->status = report->status;
     memcpy(o->error, report->error, sizeof o->error);
-    memcpy(o->doubts, result->doubts, sizeof o->doubts);
     o->first_loss = result->losses_done > 0 ? result->losses[0] : NAN;
     o->last_loss = result->losses_done > 0 ? result->losses[result->losses_done - 1] : NAN;
     if (report_measure(report, e, &o->metrics) < 0)

@@ -20,7 +20,6 @@ static void set_end(struct sweep_time *time, double job_left_s)
 dt_status sweep_time_init(struct sweep_time *time, const char *limit, double job_left_s)
 {
     *time = (struct sweep_time){.end_s = INFINITY};
-    DT_TRY(forecaster_create(&time->forecaster));
     if (limit) {
         char *end;
         double seconds = strtod(limit, &end);
@@ -42,8 +41,7 @@ void sweep_time_follow(struct sweep_time *time, double (*job_left_s)(void *conte
 
 void sweep_time_finish(struct sweep_time *time)
 {
-    forecaster_destroy(time->forecaster);
-    time->forecaster = NULL;
+    forecaster_finish(&time->forecaster);
 }
 
 bool sweep_time_is_limited(const struct sweep_time *time)
@@ -53,7 +51,7 @@ bool sweep_time_is_limited(const struct sweep_time *time)
 
 dt_status sweep_time_learn(struct sweep_time *time, const struct experiment *done, double step_s, double startup_s, double wall_s)
 {
-    return forecaster_add(time->forecaster, done, step_s, startup_s, wall_s);
+    return forecaster_add(&time->forecaster, done, step_s, startup_s, wall_s);
 }
 
 static bool is_in_time(const struct sweep_time *time, const struct forecast *forecast)
@@ -74,7 +72,7 @@ static void ask(struct sweep_time *time)
 bool sweep_time_allows(struct sweep_time *time, const struct experiment *next, char *why, size_t why_bytes)
 {
     static const double old_s = 60;
-    struct forecast forecast = forecaster_predict(time->forecaster, next);
+    struct forecast forecast = forecaster_predict(&time->forecaster, next);
     if (time->job_left_s && (dt_clock_s() - time->asked_s > old_s || !is_in_time(time, &forecast)))
         ask(time);
     if (is_in_time(time, &forecast)) {
@@ -124,12 +122,7 @@ dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment_l
     DT_TRY(dt_allocated(loads, "no memory for a sweep of %d experiments", count));
     for (int i = 0; i < count; i++) {
         const struct experiment *e = &experiments->all[i];
-        double steps = (double)e->steps.warmup + e->steps.timed;
-        loads[i] = (struct load){
-            .flops =
-                dt_model_step_flops(&e->model, experiment_global_batch(e) * (uint64_t)dt_model_units(&e->model)) / e->world_size * steps,
-            .experiment = i,
-        };
+        loads[i] = (struct load){forecast_rank_flops(e) * forecast_steps(e), i};
     }
     qsort(loads, (size_t)count, sizeof *loads, by_load);
     for (int i = 0; i < count; i++) {

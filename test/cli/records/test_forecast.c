@@ -50,38 +50,36 @@ static void tells_from_the_most_alike(void)
 {
     int count;
     struct experiment *e = parse("\"device\": \"cpu\", \"sweep\": {\"paradigm\": [\"ddp\", \"fsdp\"], \"batch_size\": [2, 4]}", &count);
-    struct forecaster *f;
+    struct forecaster f = {0};
     if (!e || count != 4)
         return;
     struct experiment elsewhere = e[1];
     elsewhere.device = "cuda";
-    CHECK_OK(forecaster_create(&f));
-    struct forecast none = forecaster_predict(f, &e[0]);
+    struct forecast none = forecaster_predict(&f, &e[0]);
     CHECK(none.basis == FORECAST_NONE && isnan(none.expected_s) && none.based_on == 0);
 
     /* ddp with batch 2: 10 steps of 1 s and 5 s beside them. */
-    CHECK_OK(forecaster_add(f, &e[0], 1, 0.5, 15));
-    struct forecast same = forecaster_predict(f, &e[0]);
+    CHECK_OK(forecaster_add(&f, &e[0], 1, 0.5, 15));
+    struct forecast same = forecaster_predict(&f, &e[0]);
     CHECK(same.basis == FORECAST_SAME && near(same.expected_s, 15) && near(same.high_s, 15), "%g", same.expected_s);
-    struct forecast alike = forecaster_predict(f, &e[1]); /* twice the operations */
+    struct forecast alike = forecaster_predict(&f, &e[1]); /* twice the operations */
     CHECK(alike.basis == FORECAST_ALIKE && near(alike.expected_s, 25), "%g", alike.expected_s);
-    CHECK(forecaster_predict(f, &elsewhere).basis == FORECAST_NONE, "a cpu tells nothing of a GPU");
-    struct forecast other = forecaster_predict(f, &e[3]);
+    CHECK(forecaster_predict(&f, &elsewhere).basis == FORECAST_NONE, "a cpu tells nothing of a GPU");
+    struct forecast other = forecaster_predict(&f, &e[3]);
     CHECK(other.basis == FORECAST_SAME_RANKS && near(other.expected_s, 25), "%g", other.expected_s);
 
     /* fsdp with batch 2 takes 3 s a step: from now on the forecast for fsdp with batch 4 follows
      * it, and not ddp. Only start-up is known. */
-    CHECK_OK(forecaster_add(f, &e[2], 3, 0.5, NAN));
-    other = forecaster_predict(f, &e[3]);
+    CHECK_OK(forecaster_add(&f, &e[2], 3, 0.5, NAN));
+    other = forecaster_predict(&f, &e[3]);
     CHECK(other.basis == FORECAST_ALIKE && near(other.expected_s, 60.5) && other.based_on == 1, "%g", other.expected_s);
 
     /* Three runs of the same: the middle one, and the slowest. */
-    CHECK_OK(forecaster_add(f, &e[0], 1.5, 0.5, 20));
-    CHECK_OK(forecaster_add(f, &e[0], 1.1, 0.5, 16));
-    same = forecaster_predict(f, &e[0]);
+    CHECK_OK(forecaster_add(&f, &e[0], 1.5, 0.5, 20));
+    CHECK_OK(forecaster_add(&f, &e[0], 1.1, 0.5, 16));
+    same = forecaster_predict(&f, &e[0]);
     CHECK(near(same.expected_s, 16) && near(same.high_s, 20) && same.based_on == 3, "%g %g", same.expected_s, same.high_s);
-    forecaster_destroy(f);
-    forecaster_destroy(NULL);
+    forecaster_finish(&f);
     free(e);
 }
 
@@ -89,19 +87,16 @@ static void takes_what_tells_nothing(void)
 {
     int count;
     struct experiment *e = parse("\"seed\": 2", &count);
-    struct forecaster *f;
-    CHECK_OK(forecaster_create(&f));
-    if (!e) {
-        forecaster_destroy(f);
+    struct forecaster f = {0};
+    if (!e)
         return;
-    }
-    CHECK_OK(forecaster_add(f, e, NAN, 1, 1));
-    CHECK_OK(forecaster_add(f, e, 0, 1, 1));
-    CHECK(forecaster_predict(f, e).basis == FORECAST_NONE);
+    CHECK_OK(forecaster_add(&f, e, NAN, 1, 1));
+    CHECK_OK(forecaster_add(&f, e, 0, 1, 1));
+    CHECK(forecaster_predict(&f, e).basis == FORECAST_NONE);
     /* 10 median steps take longer than the whole run: the rest is 0, never negative. */
-    CHECK_OK(forecaster_add(f, e, 1, 1, 9));
-    CHECK(near(forecaster_predict(f, e).expected_s, 10));
-    forecaster_destroy(f);
+    CHECK_OK(forecaster_add(&f, e, 1, 1, 9));
+    CHECK(near(forecaster_predict(&f, e).expected_s, 10));
+    forecaster_finish(&f);
     free(e);
 }
 
@@ -111,15 +106,14 @@ static void counts_real_seconds_of_predictions(void)
 {
     int count;
     struct experiment *e = parse("\"device\": \"sim\", \"sweep\": {\"batch_size\": [2, 4]}", &count);
-    struct forecaster *f;
+    struct forecaster f = {0};
     if (!e || count != 2)
         return;
-    CHECK_OK(forecaster_create(&f));
-    CHECK_OK(forecaster_add(f, &e[0], 86400, 0.5, 2));
-    struct forecast told = forecaster_predict(f, &e[1]);
+    CHECK_OK(forecaster_add(&f, &e[0], 86400, 0.5, 2));
+    struct forecast told = forecaster_predict(&f, &e[1]);
     CHECK(told.basis == FORECAST_ALIKE && near(told.expected_s, 2) && near(told.high_s, 2), "%g", told.expected_s);
     CHECK(forecast_steps_s(&e[0], 86400) == 0);
-    forecaster_destroy(f);
+    forecaster_finish(&f);
     free(e);
 }
 
@@ -129,17 +123,16 @@ static void asks_the_newest(void)
 {
     int count;
     struct experiment *e = parse("\"device\": \"cpu\", \"sweep\": {\"paradigm\": [\"ddp\", \"fsdp\"]}", &count);
-    struct forecaster *f;
+    struct forecaster f = {0};
     if (!e || count != 2)
         return;
-    CHECK_OK(forecaster_create(&f));
-    CHECK_OK(forecaster_add(f, &e[1], 100, 0, NAN));
+    CHECK_OK(forecaster_add(&f, &e[1], 100, 0, NAN));
     for (int i = 0; i < 1000; i++)
-        CHECK_OK(forecaster_add(f, &e[0], i < 936 ? 7 : 1, 0, NAN));
-    struct forecast told = forecaster_predict(f, &e[0]);
+        CHECK_OK(forecaster_add(&f, &e[0], i < 936 ? 7 : 1, 0, NAN));
+    struct forecast told = forecaster_predict(&f, &e[0]);
     CHECK(told.based_on == 64 && near(told.expected_s, 10) && near(told.high_s, 10), "%d: %g", told.based_on, told.high_s);
-    CHECK(near(forecaster_predict(f, &e[1]).expected_s, 1000), "the other paradigm's is kept");
-    forecaster_destroy(f);
+    CHECK(near(forecaster_predict(&f, &e[1]).expected_s, 1000), "the other paradigm's is kept");
+    forecaster_finish(&f);
     free(e);
 }
 
