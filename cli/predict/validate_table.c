@@ -1,5 +1,6 @@
 #include "cli/predict/validate.h"
 
+#include "cli/text/text.h"
 #include "lib/base/text.h"
 #include "predict/rates.h"
 
@@ -11,74 +12,22 @@
 #include <string.h>
 #include <strings.h>
 
-enum relation { EQUAL, DIFFERENT, LESS, AT_MOST, MORE, AT_LEAST };
-
-/* Longer operators before their prefixes. */
-static const struct {
-    const char *text;
-    enum relation relation;
-} relations[] = {{"!=", DIFFERENT}, {"<=", AT_MOST}, {">=", AT_LEAST}, {"=", EQUAL}, {"<", LESS}, {">", MORE}};
-
-struct condition {
-    int column;
-    enum relation relation;
-    const char *value;
-    double number; /* NAN: the value is not a number */
-};
-
-/* NAN: not a number */
-static double number_of(const char *text)
+/* Whether a field meets a condition. Two numbers are compared as numbers. */
+static bool meets(const char *field, const struct option_condition *c)
 {
     char *end;
-    double value = strtod(text, &end);
-    return *text && !*end ? value : NAN;
+    double number = strtod(field, &end);
+    if (*field && !*end && !isnan(c->number) && !isnan(number))
+        return option_condition_holds(c, number);
+    return !option_condition_orders(c) && (strcmp(field, c->value) == 0) == (c->relation == RELATION_IS);
 }
 
-static bool is_order(enum relation relation)
-{
-    return relation != EQUAL && relation != DIFFERENT;
-}
-
-static dt_status read_condition(const struct dt_csv *csv, const char *path, const char *text, struct condition *out)
-{
-    char name[128];
-    size_t length = strcspn(text, "=<>!"), i = 0, count = sizeof relations / sizeof *relations;
-    while (i < count && strncmp(text + length, relations[i].text, strlen(relations[i].text)) != 0)
-        i++;
-    if (length == 0 || length >= sizeof name || i == count)
-        return dt_fail(DT_ERR_INVALID, "--where %.64s: expected COLUMN=VALUE, or with !=, <, <=, >, >=", text);
-    snprintf(name, sizeof name, "%.*s", (int)length, text);
-    const char *value = text + length + strlen(relations[i].text);
-    *out = (struct condition){dt_csv_column(csv, name), relations[i].relation, value, number_of(value)};
-    if (out->column < 0)
-        return dt_fail(DT_ERR_INVALID, "--where %.64s: %s has no column %s", text, path, name);
-    if (is_order(out->relation) && isnan(out->number))
-        return dt_fail(DT_ERR_INVALID, "--where %.64s: \"%.64s\" is not a number", text, value);
-    return DT_OK;
-}
-
-static bool meets(const struct dt_csv *csv, int row, const struct condition *c)
-{
-    const char *field = dt_csv_field(csv, row, c->column);
-    double number = number_of(field);
-    bool numbers = !isnan(number) && !isnan(c->number), equal = numbers ? number == c->number : strcmp(field, c->value) == 0;
-    switch (c->relation) {
-    case EQUAL: return equal;
-    case DIFFERENT: return !equal;
-    case LESS: return numbers && number < c->number;
-    case AT_MOST: return numbers && number <= c->number;
-    case MORE: return numbers && number > c->number;
-    case AT_LEAST: return numbers && number >= c->number;
-    }
-    return false;
-}
-
-static void keep(struct dt_csv *csv, const struct condition *c)
+static void keep(struct dt_csv *csv, int column, const struct option_condition *c)
 {
     size_t columns = (size_t)csv->column_count;
     int kept = 0;
     for (int row = 0; row < csv->row_count; row++) {
-        if (!meets(csv, row, c))
+        if (!meets(dt_csv_field(csv, row, column), c))
             continue;
         memmove(csv->fields + (size_t)kept * columns, csv->fields + (size_t)row * columns, columns * sizeof *csv->fields);
         csv->counts[kept] = csv->counts[row];
@@ -90,11 +39,18 @@ static void keep(struct dt_csv *csv, const struct condition *c)
 dt_status validate_where(struct dt_csv *csv, const char *path, const char *const *conditions, int count)
 {
     for (int i = 0; i < count; i++) {
-        struct condition condition = {.column = -1};
-        DT_TRY(read_condition(csv, path, conditions[i], &condition));
-        keep(csv, &condition);
+        struct option_condition c;
+        const char *text = conditions[i];
+        if (!option_condition_read(text, &c))
+            return dt_fail(DT_ERR_INVALID, "--where %.64s: expected COLUMN=VALUE, or with !=, <, <=, >, >=", text);
+        int column = dt_csv_column(csv, c.key);
+        if (column < 0)
+            return dt_fail(DT_ERR_INVALID, "--where %.64s: %s has no column %s", text, path, c.key);
+        if (option_condition_orders(&c) && isnan(c.number))
+            return dt_fail(DT_ERR_INVALID, "--where %.64s: \"%.64s\" is not a number", text, c.value);
+        keep(csv, column, &c);
         if (csv->row_count == 0)
-            return dt_fail(DT_ERR_INVALID, "--where %.64s: no row of %s is left", conditions[i], path);
+            return dt_fail(DT_ERR_INVALID, "--where %.64s: no row of %s is left", text, path);
     }
     return DT_OK;
 }

@@ -142,36 +142,6 @@ dt_status results_find_named(const struct results *r, const char *key, int *out)
                    nearest ? nearest : "");
 }
 
-enum operator{ IS, IS_NOT, BELOW, AT_MOST, ABOVE, AT_LEAST };
-
-struct condition {
-    int column;
-    enum operator operator;
-    const char *value;
-};
-
-static dt_status read_condition(const struct results *r, const char *text, struct condition *out)
-{
-    static const struct {
-        const char *sign;
-        enum operator operator;
-    } signs[] = {{"!=", IS_NOT}, {"<=", AT_MOST}, {">=", AT_LEAST}, {"=", IS}, {"<", BELOW}, {">", ABOVE}};
-    char key[128], *end;
-    size_t length = strcspn(text, "!=<>");
-    snprintf(key, sizeof key, "%.*s", (int)(length < sizeof key ? length : sizeof key - 1), text);
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-        size_t bytes = strlen(signs[i].sign);
-        if (length == 0 || strncmp(text + length, signs[i].sign, bytes) != 0)
-            continue;
-        *out = (struct condition){0, signs[i].operator, text + length + bytes };
-        bool ordered = out->operator!= IS && out->operator!= IS_NOT;
-        if (ordered && (strtod(out->value, &end), *end || end == out->value))
-            return dt_fail(DT_ERR_INVALID, "--where %.80s: expected a number after '%s'", text, signs[i].sign);
-        return results_find_named(r, key, &out->column);
-    }
-    return dt_fail(DT_ERR_INVALID, "--where %.80s: expected KEY=VALUE, with one of = != < <= > >= between", text);
-}
-
 /* Is a value one of the list "a,b"? Numbers are compared as numbers; a file of configs also by its
  * name alone. */
 static bool is_one_of(const char *value, enum result_kind kind, const char *list)
@@ -192,29 +162,27 @@ static bool is_one_of(const char *value, enum result_kind kind, const char *list
     }
 }
 
-static bool holds(const struct result_lines *l, int line, const struct condition *c)
+static bool holds(const struct result_lines *l, int line, int column, const struct option_condition *c)
 {
     char number[32];
-    double value = result_line_number(l, line, c->column), limit = strtod(c->value, NULL);
     int row = result_line_row(l, line);
-    switch (c->operator) {
-    case IS: return is_one_of(results_text(l->results, row, c->column, number), results_kind(l->results, row, c->column), c->value);
-    case IS_NOT: return !is_one_of(results_text(l->results, row, c->column, number), results_kind(l->results, row, c->column), c->value);
-    case BELOW: return value < limit;
-    case AT_MOST: return value <= limit;
-    case ABOVE: return value > limit;
-    case AT_LEAST: return value >= limit;
-    }
-    return false;
+    if (option_condition_orders(c))
+        return option_condition_holds(c, result_line_number(l, line, column));
+    bool is = is_one_of(results_text(l->results, row, column, number), results_kind(l->results, row, column), c->value);
+    return is == (c->relation == RELATION_IS);
 }
 
 dt_status result_lines_keep(struct result_lines *l, const char *text)
 {
-    struct condition condition;
-    int kept = 0;
-    DT_TRY(read_condition(l->results, text, &condition));
+    struct option_condition c;
+    int kept = 0, column;
+    if (!option_condition_read(text, &c))
+        return dt_fail(DT_ERR_INVALID, "--where %.80s: expected KEY=VALUE, with one of = != < <= > >= between", text);
+    if (option_condition_orders(&c) && isnan(c.number))
+        return dt_fail(DT_ERR_INVALID, "--where %.80s: expected a number after '%s'", text, c.sign);
+    DT_TRY(results_find_named(l->results, c.key, &column));
     for (int i = 0; i < l->count; i++)
-        if (holds(l, i, &condition))
+        if (holds(l, i, column, &c))
             l->lines[kept++] = l->lines[i];
     l->count = kept;
     return DT_OK;

@@ -2,6 +2,7 @@
 
 #include "lib/base/text.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,4 +242,44 @@ dt_status options_read_count(const char *option, const char *text, int most, int
         return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a whole number from 1 to %d", option, text, most);
     *out = (int)value;
     return DT_OK;
+}
+
+bool option_condition_read(const char *text, struct option_condition *out)
+{
+    /* longer signs before those that they begin with */
+    static const struct {
+        const char *sign;
+        enum relation relation;
+    } signs[] = {{"!=", RELATION_IS_NOT}, {"<=", RELATION_AT_MOST}, {">=", RELATION_AT_LEAST},
+                 {"=", RELATION_IS},      {"<", RELATION_BELOW},    {">", RELATION_ABOVE}};
+    size_t length = strcspn(text, "!=<>"), i = 0, count = sizeof signs / sizeof *signs;
+    char *end;
+    while (i < count && strncmp(text + length, signs[i].sign, strlen(signs[i].sign)) != 0)
+        i++;
+    if (length == 0 || length >= sizeof out->key || i == count)
+        return false;
+    *out = (struct option_condition){.relation = signs[i].relation, .sign = signs[i].sign, .value = text + length + strlen(signs[i].sign)};
+    snprintf(out->key, sizeof out->key, "%.*s", (int)length, text);
+    out->number = strtod(out->value, &end);
+    if (end == out->value || *end)
+        out->number = NAN;
+    return true;
+}
+
+bool option_condition_orders(const struct option_condition *c)
+{
+    return c->relation != RELATION_IS && c->relation != RELATION_IS_NOT;
+}
+
+bool option_condition_holds(const struct option_condition *c, double number)
+{
+    switch (c->relation) {
+    case RELATION_IS: return number == c->number;
+    case RELATION_IS_NOT: return number != c->number;
+    case RELATION_BELOW: return number < c->number;
+    case RELATION_AT_MOST: return number <= c->number;
+    case RELATION_ABOVE: return number > c->number;
+    case RELATION_AT_LEAST: return number >= c->number;
+    }
+    return false;
 }

@@ -72,6 +72,21 @@ bool options_begin(const struct command *command, int argc, char **argv, void *t
 /* The value of an option that takes a whole number from 1 to `most`. Errors: DT_ERR_INVALID. */
 dt_status options_read_count(const char *option, const char *text, int most, int *out);
 
+/* A condition of --where, such as "world_size>=8". */
+enum relation { RELATION_IS, RELATION_IS_NOT, RELATION_BELOW, RELATION_AT_MOST, RELATION_ABOVE, RELATION_AT_LEAST };
+struct option_condition {
+    char key[128];
+    enum relation relation;
+    const char *sign;  /* of the relation */
+    const char *value; /* in the text */
+    double number;     /* the value; NAN: it is not a number */
+};
+/* Returns whether the text is one. */
+bool option_condition_read(const char *text, struct option_condition *out);
+bool option_condition_orders(const struct option_condition *condition); /* neither = nor != */
+/* Whether a number meets a condition whose value is a number. NAN meets only !=. */
+bool option_condition_holds(const struct option_condition *condition, double number);
+
 void options_print_help(const struct command *command, FILE *to);
 
 /* Write into out[out_bytes] the help of an option with the words that it accepts: "...: table, json
