@@ -572,14 +572,18 @@ dt_status compare_records(const struct record_set *base, const struct record_set
     return judge(out, options);
 }
 
+void comparison_finish(struct comparison *row)
+{
+    free(row->base_steps.step_s);
+    free(row->base_steps.run_s);
+    free(row->new_steps.step_s);
+    free(row->new_steps.run_s);
+}
+
 void compare_finish(struct compare *compare)
 {
-    for (int i = 0; i < compare->count; i++) {
-        free(compare->rows[i].base_steps.step_s);
-        free(compare->rows[i].base_steps.run_s);
-        free(compare->rows[i].new_steps.step_s);
-        free(compare->rows[i].new_steps.run_s);
-    }
+    for (int i = 0; i < compare->count; i++)
+        comparison_finish(&compare->rows[i]);
     free(compare->rows);
     compare->rows = NULL;
 }

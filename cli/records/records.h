@@ -376,6 +376,7 @@ struct compare {
 dt_status compare_records(const struct record_set *base, const struct record_set *new, const struct compare_options *options,
                           struct compare *out);
 void compare_finish(struct compare *compare);
+void comparison_finish(struct comparison *row);
 
 /* Fill ratio, verdict and reason of a row from the steps of its two sides alone, which may be times
  * of anything; `predicted` steps have no noise. Errors: DT_ERR_HOST_MEMORY. */

@@ -228,6 +228,20 @@ dt_status result_lines_sort(struct result_lines *l, const char *key)
     return DT_OK;
 }
 
+bool result_lines_differ(const struct result_lines *l, int column, bool with_none)
+{
+    int first = -1;
+    for (int i = 0; i < l->count && results_differs(l->results, column); i++) {
+        int row = result_line_row(l, i);
+        if (!with_none && results_kind(l->results, row, column) == RESULT_NONE)
+            continue;
+        if (first >= 0 && !results_same(l->results, first, row, column))
+            return true;
+        first = first < 0 ? row : first;
+    }
+    return false;
+}
+
 int result_lines_rate(const struct result_lines *l)
 {
     int samples = results_find(l->results, "samples_per_s"), found = -1, kinds = 0;

@@ -45,6 +45,8 @@ dt_status result_lines_keep(struct result_lines *lines, const char *condition);
 /* Sort by a key, smallest first, or with "-" before the key largest first; lines without a value
  * come last, equal ones keep their order. Errors: as above. */
 dt_status result_lines_sort(struct result_lines *lines, const char *key);
+/* Do two lines differ in this column? Without with_none, lines without a value do not count. */
+bool result_lines_differ(const struct result_lines *lines, int column, bool with_none);
 /* The rate by which lines are compared: tokens or images per second, and samples where there are
  * several kinds. -1: no record has one. */
 int result_lines_rate(const struct result_lines *lines);

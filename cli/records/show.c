@@ -366,12 +366,8 @@ dt_status show_print(const struct results *results, const struct show_options *o
                      .device = results_find(results, "config.device"),
                      .doubts = results_find(results, "doubts")};
     dt_status status = show_lines(&s, to);
-    for (int i = 0; s.shown && i < s.shown_count; i++) {
-        free(s.shown[i].judged.base_steps.step_s);
-        free(s.shown[i].judged.base_steps.run_s);
-        free(s.shown[i].judged.new_steps.step_s);
-        free(s.shown[i].judged.new_steps.run_s);
-    }
+    for (int i = 0; s.shown && i < s.shown_count; i++)
+        comparison_finish(&s.shown[i].judged);
     free(s.shown);
     result_lines_finish(&s.lines);
     return status;

@@ -14,18 +14,7 @@
 
 bool show_differs(const struct show *s, int column)
 {
-    int first = -1;
-    if (!results_differs(s->results, column))
-        return false;
-    for (int i = 0; i < s->lines.count; i++) {
-        int row = result_line_row(&s->lines, i);
-        if (results_kind(s->results, row, column) == RESULT_NONE)
-            continue;
-        if (first >= 0 && !results_same(s->results, first, row, column))
-            return true;
-        first = first < 0 ? row : first;
-    }
-    return false;
+    return result_lines_differ(&s->lines, column, false);
 }
 
 bool show_follows(const struct show *s, int column)

@@ -52,20 +52,6 @@ static void put_value(const struct results *r, int row, int column, FILE *to)
 
 /* ---- which columns ---- */
 
-static bool differs(const struct result_lines *l, int column, bool with_none)
-{
-    int first = -1;
-    for (int i = 0; i < l->count && results_differs(l->results, column); i++) {
-        int row = result_line_row(l, i);
-        if (!with_none && results_kind(l->results, row, column) == RESULT_NONE)
-            continue;
-        if (first >= 0 && !results_same(l->results, first, row, column))
-            return true;
-        first = first < 0 ? row : first;
-    }
-    return false;
-}
-
 static bool is_leaf(const struct results *r, int column)
 {
     return results_has_values(r, column);
@@ -179,7 +165,7 @@ static void put_title(const struct result_lines *l, FILE *to)
 {
     int name = results_find(l->results, "name");
     char number[32], text[256] = "dtbench report";
-    if (name >= 0 && !differs(l, name, false))
+    if (name >= 0 && !result_lines_differ(l, name, false))
         snprintf(text, sizeof text, "%.200s", results_text(l->results, result_line_row(l, 0), name, number));
     fputs("\"title\":", to);
     put_text(text, to);
@@ -198,7 +184,7 @@ static void put_constants(const struct result_lines *l, FILE *to)
     const char *before = "";
     fputs(",\"constant\":{", to);
     for (int c = 0; c < results_columns(r); c++) {
-        if (results_part(r, c) != RESULT_OF_CONFIG || !is_leaf(r, c) || differs(l, c, true))
+        if (results_part(r, c) != RESULT_OF_CONFIG || !is_leaf(r, c) || result_lines_differ(l, c, true))
             continue;
         fprintf(to, "%s\"%s\":", before, results_name(r, c));
         put_value(r, result_line_row(l, 0), c, to);
@@ -223,9 +209,9 @@ static void put_keys(const struct result_lines *l, FILE *to)
     int paradigm = results_find(r, "paradigm");
     fputs(",\"keys\":[", to);
     for (int c = 0; c < results_columns(r); c++) {
-        if (results_part(r, c) != RESULT_OF_CONFIG || !is_leaf(r, c) || (!differs(l, c, true) && c != paradigm))
+        if (results_part(r, c) != RESULT_OF_CONFIG || !is_leaf(r, c) || (!result_lines_differ(l, c, true) && c != paradigm))
             continue;
-        (void)put_key(l, c, true, c == paradigm || differs(l, c, false), before, to);
+        (void)put_key(l, c, true, c == paradigm || result_lines_differ(l, c, false), before, to);
         before = ",";
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
