@@ -163,12 +163,8 @@ static bool make_room(struct results *r, size_t bytes)
 {
     if (!DT_ROOM(r->texts, r->text_count, r->text_capacity))
         return false;
-    if (r->room - r->used < bytes) {
-        size_t room = 2 * r->room + bytes + 4096;
-        if (!dt_resize(&r->characters, room))
-            return false;
-        r->room = room;
-    }
+    if (!DT_ROOM_FOR(r->characters, r->used, r->room, bytes))
+        return false;
     return 2 * r->text_count < r->slot_count || grow_slots(r);
 }
 

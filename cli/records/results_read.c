@@ -41,10 +41,7 @@ static bool has_text(const struct results *r, const char *key, int *column)
 /* Keep a line, with which the next one is compared. */
 static dt_status keep_text(struct results *r, const char *line, size_t bytes)
 {
-    if (r->line_room < bytes) {
-        DT_TRY(dt_allocated(dt_resize(&r->line, 2 * bytes), "no memory for a record"));
-        r->line_room = 2 * bytes;
-    }
+    DT_TRY(dt_allocated(DT_ROOM_FOR(r->line, 0, r->line_room, bytes), "no memory for a record"));
     memcpy(r->line, line, bytes);
     r->line_bytes = bytes;
     return DT_OK;

@@ -129,20 +129,6 @@ void table_heading(struct table *table, const char *format, ...)
     table->failed |= !table->heading;
 }
 
-/* Room for one more cell whose text has this number of bytes. */
-static bool make_room(struct table *table, size_t bytes)
-{
-    if (!DT_ROOM(table->cells, table->cell_count, table->cell_capacity))
-        return false;
-    if (table->text_capacity - table->text_bytes < bytes) {
-        size_t capacity = 2 * table->text_capacity + bytes + 1024;
-        if (!dt_resize(&table->texts, capacity))
-            return false;
-        table->text_capacity = capacity;
-    }
-    return true;
-}
-
 static const struct cell *cell_at(const struct table *table, size_t row, int column)
 {
     return &table->cells[row * (size_t)table->column_count + (size_t)column];
@@ -158,7 +144,8 @@ void table_colour_cell(struct table *table, int colour, const char *text)
     if (!table || table->failed || table->column_count == 0)
         return;
     size_t bytes = strlen(text) + 1;
-    table->failed = !make_room(table, bytes);
+    table->failed = !DT_ROOM(table->cells, table->cell_count, table->cell_capacity) ||
+                    !DT_ROOM_FOR(table->texts, table->text_bytes, table->text_capacity, bytes);
     if (table->failed)
         return;
     char *copy = table->texts + table->text_bytes;

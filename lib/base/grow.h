@@ -23,6 +23,11 @@ static inline size_t dt_next_room(size_t room)
     ((size_t)(count) < (size_t)(room) || (dt_resize(&(items), dt_next_room((size_t)(room)) * sizeof *(items)) &&                           \
                                           ((room) = (__typeof__(room))dt_next_room((size_t)(room)), true)))
 
+/* The same for `more` items, such as the bytes of a text. */
+#define DT_ROOM_FOR(items, count, room, more)                                                                                              \
+    ((size_t)(count) + (more) <= (size_t)(room) || (dt_resize(&(items), (2 * (size_t)(room) + (more)) * sizeof *(items)) &&                \
+                                                    ((room) = (__typeof__(room))(2 * (size_t)(room) + (more)), true)))
+
 /* The same for an array without spare room: for arrays that seldom grow. */
 #define DT_ONE_MORE(items, count) dt_resize(&(items), ((size_t)(count) + 1) * sizeof *(items))
 

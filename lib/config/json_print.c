@@ -21,15 +21,9 @@ struct text {
 
 static void put_bytes(struct text *t, const char *bytes, size_t count)
 {
+    t->failed = t->failed || !DT_ROOM_FOR(t->data, t->used, t->size, count + 1);
     if (t->failed)
         return;
-    if (t->used + count + 1 > t->size) {
-        size_t wanted = 2 * (t->used + count) + 64;
-        t->failed = !dt_resize(&t->data, wanted);
-        if (t->failed)
-            return;
-        t->size = wanted;
-    }
     memcpy(t->data + t->used, bytes, count);
     t->used += count;
     t->data[t->used] = 0;

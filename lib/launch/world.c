@@ -27,11 +27,8 @@ static dt_status add_name(struct names *names, const char *name)
         return DT_OK; /* an empty name between commas, "a,,b", is skipped */
     if (names->count == DT_NODE_LIST_MAX)
         return refuse(names, "has more names than any cluster");
-    if (names->used + bytes + 2 > names->capacity) {
-        size_t capacity = 2 * names->capacity + bytes + 64;
-        DT_TRY(dt_allocated(dt_resize(&names->lines, capacity), "no memory for the names of %d nodes", names->count));
-        names->capacity = capacity;
-    }
+    DT_TRY(dt_allocated(DT_ROOM_FOR(names->lines, names->used, names->capacity, bytes + 2), "no memory for the names of %d nodes",
+                        names->count));
     names->used += (size_t)sprintf(names->lines + names->used, "%s%s", names->count ? "\n" : "", name);
     names->count++;
     return DT_OK;

@@ -218,7 +218,7 @@ enum { BLOCK_BYTES = 1 << 17 };
 
 /* Bytes that were read: text [used]; the first `begin` bytes have been used. */
 struct lines {
-    char *text; /* owned; room for a NUL after `room` bytes */
+    char *text; /* owned */
     size_t begin, used, room;
 };
 
@@ -233,11 +233,7 @@ static dt_status read_block(int fd, const char *path, struct lines *l, bool *end
     if (l->used > DT_RECORD_MAX_BYTES)
         return dt_fail(DT_ERR_IO, "cannot read records from %s: a line of more than %d MiB, and no record has that", path,
                        DT_RECORD_MAX_BYTES >> 20);
-    if (l->room - l->used < BLOCK_BYTES) {
-        size_t room = 2 * l->room + BLOCK_BYTES;
-        DT_TRY(dt_allocated(dt_resize(&l->text, room + 1), "out of memory while reading %s", path));
-        l->room = room;
-    }
+    DT_TRY(dt_allocated(DT_ROOM_FOR(l->text, l->used, l->room, BLOCK_BYTES + 1), "out of memory while reading %s", path));
     ssize_t count;
     do {
         count = read(fd, l->text + l->used, BLOCK_BYTES);

@@ -145,13 +145,7 @@ static bool make_room(struct dt_link *link, size_t bytes)
         link->used -= link->taken;
         link->taken = 0;
     }
-    if (link->capacity - link->used >= bytes)
-        return true;
-    size_t capacity = link->used + bytes > 2 * link->capacity ? link->used + bytes : 2 * link->capacity;
-    if (!dt_resize(&link->data, capacity))
-        return false;
-    link->capacity = capacity;
-    return true;
+    return DT_ROOM_FOR(link->data, link->used, link->capacity, bytes);
 }
 
 bool dt_link_receive(struct dt_link *link)
