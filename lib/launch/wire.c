@@ -50,38 +50,34 @@ static dt_status make_address(const char *name, struct sockaddr_un *out, socklen
     return DT_OK;
 }
 
-dt_status dt_wire_listen(const char *name, int *out_fd)
+/* Make the supervisor's socket, or a rank's connection to it. */
+static dt_status open_socket(const char *name, bool listens, int *out_fd)
 {
     struct sockaddr_un address;
     socklen_t length = 0;
     DT_TRY(make_address(name, &address, &length));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (listens ? SOCK_NONBLOCK : 0), 0);
     if (fd < 0)
-        return dt_fail(DT_ERR_IO, "cannot make a socket for the ranks: %s", strerror(errno));
-    if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, 1024) != 0) {
-        dt_fail(DT_ERR_IO, "cannot listen for the ranks: %s", strerror(errno));
-        close(fd);
-        return DT_ERR_IO;
-    }
+        return dt_fail(DT_ERR_IO, "cannot make a socket %s: %s", listens ? "for the ranks" : "to the supervisor", strerror(errno));
     *out_fd = fd;
-    return DT_OK;
+    if (listens ? bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, 1024) == 0
+                : connect(fd, (struct sockaddr *)&address, length) == 0)
+        return DT_OK;
+    dt_status status = listens ? dt_fail(DT_ERR_IO, "cannot listen for the ranks: %s", strerror(errno))
+                               : dt_fail(DT_ERR_COMM, "the supervisor does not answer: %s", strerror(errno));
+    close(fd);
+    *out_fd = -1;
+    return status;
+}
+
+dt_status dt_wire_listen(const char *name, int *out_fd)
+{
+    return open_socket(name, true, out_fd);
 }
 
 dt_status dt_wire_connect(const char *name, int *out_fd)
 {
-    struct sockaddr_un address;
-    socklen_t length = 0;
-    DT_TRY(make_address(name, &address, &length));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return dt_fail(DT_ERR_IO, "cannot make a socket to the supervisor: %s", strerror(errno));
-    if (connect(fd, (struct sockaddr *)&address, length) != 0) {
-        dt_fail(DT_ERR_COMM, "the supervisor does not answer: %s", strerror(errno));
-        close(fd);
-        return DT_ERR_COMM;
-    }
-    *out_fd = fd;
-    return DT_OK;
+    return open_socket(name, false, out_fd);
 }
 
 dt_status dt_wire_send(int fd, enum dt_wire_type type, int32_t value, const char *text, size_t length, int pass_fd)
@@ -128,12 +124,9 @@ static dt_status make_room(struct dt_wire_reader *reader)
         reader->used -= reader->start;
         reader->start = 0;
     }
-    if (reader->capacity - reader->used >= RECEIVE_BYTES)
-        return DT_OK;
-    size_t capacity = 2 * reader->capacity + RECEIVE_BYTES;
-    DT_TRY(dt_allocated(dt_resize(&reader->data, capacity), "no memory for a message of %zu bytes", capacity));
-    reader->capacity = capacity;
-    return DT_OK;
+    size_t wanted = reader->used + RECEIVE_BYTES;
+    return dt_allocated(DT_ROOM_FOR(reader->data, reader->used, reader->capacity, RECEIVE_BYTES), "no memory for a message of %zu bytes",
+                        wanted);
 }
 
 dt_status dt_wire_receive(struct dt_wire_reader *reader, int fd, bool *out_end)
