@@ -351,15 +351,6 @@ static dt_status agree(const char *path, int line, const char *what, const char 
                : dt_fail(DT_ERR_INVALID, "%s:%d: its columns give a %s of %g and of %g %s", path, line, what, least, most, unit);
 }
 
-static bool is_success(const char *status)
-{
-    static const char *const words[] = {"ok", "success", "successful", "done", "completed", "finished", "passed"};
-    bool is = false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        is |= strcasecmp(words[i], status) == 0;
-    return is;
-}
-
 /* Note how an ambiguous number was read. False: it is not used. */
 static bool note_reading(const struct measured_table *t, int i, enum measured_column column, double value, struct measured_run *run)
 {
@@ -386,7 +377,7 @@ static dt_status read_outcome(const struct measured_table *t, int i, struct meas
     enum { COUNT = sizeof columns / sizeof *columns };
     double amounts[COUNT];
     const char *status = measured_text(t, i, COLUMN_STATUS);
-    bool oom = measured_is_oom(t, i, COLUMN_STATUS), ok = is_success(status);
+    bool oom = measured_is_oom(t, i, COLUMN_STATUS), ok = dt_is_one_of(status, "ok success successful done completed finished passed");
     if (*status && !oom && !ok)
         return dt_fail(DT_ERR_INVALID, "%s:%d: %s: \"%.64s\" is neither ok nor oom", t->path, row->line, measured_name(t, COLUMN_STATUS),
                        status);

@@ -10,11 +10,7 @@
 
 bool validate_is_missing(const char *text)
 {
-    static const char *const words[] = {"", "-", "--", "n/a", "na", "nan", "null"};
-    bool missing = false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        missing |= strcasecmp(text, words[i]) == 0;
-    return missing;
+    return !*text || dt_is_one_of(text, "- -- n/a na nan null");
 }
 
 static const struct unit {

@@ -340,14 +340,11 @@ static bool names_experts(const char *model)
 /* Give rows with experts a reason: dtbench's models are dense. */
 static void experts_in(const struct measured_table *t, int row, struct measured_run *run)
 {
-    static const char *const none[] = {"0", "1", "no", "none", "false"};
     const char *model = measured_text(t, row, COLUMN_MODEL);
     for (int i = 0; i < t->csv.column_count; i++) {
         const char *text = dt_csv_field(&t->csv, row, i);
-        bool has = (measured_is_of_experts(t->csv.names[i]) || i == t->columns[COLUMN_EXPERT_RANKS]) && !validate_is_missing(text);
-        for (size_t n = 0; n < sizeof none / sizeof *none; n++)
-            has &= strcasecmp(text, none[n]) != 0;
-        if (has)
+        bool is_of_experts = measured_is_of_experts(t->csv.names[i]) || i == t->columns[COLUMN_EXPERT_RANKS];
+        if (is_of_experts && !validate_is_missing(text) && !dt_is_one_of(text, "0 1 no none false"))
             snprintf(run->reason, sizeof run->reason, "%.64s %.64s: dtbench has no mixture of experts", t->csv.names[i], text);
     }
     if (names_experts(model))

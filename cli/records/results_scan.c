@@ -1,4 +1,5 @@
 #include "cli/records/results_store.h"
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 
 #include <cjson/cJSON.h>
@@ -287,21 +288,12 @@ static dt_status take_ends(struct scan *s, int column)
     return take_value(&last, child);
 }
 
-static bool is_of_steps(const char *path)
-{
-    static const char *const lists[] = {"losses", "learning_rates", "gradient_norms", "loss_scales"};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (strcmp(path, lists[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Take a list. In the config it is one text; outside of it only lists of steps are kept. */
 static dt_status take_list(struct scan *s, int column)
 {
     const struct node *node = &s->results->nodes[column];
     const char *begin = s->at;
-    if (is_of_steps(node->path))
+    if (dt_is_one_of(node->path, "losses learning_rates gradient_norms loss_scales"))
         return take_ends(s, column);
     if (!skip_value(s))
         return DT_ERR_INVALID;

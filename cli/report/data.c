@@ -1,6 +1,7 @@
 #include "cli/report/report.h"
 
 #include "cli/text/text.h"
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "lib/record/metrics.h"
 #include "lib/record/record.h"
@@ -97,10 +98,8 @@ static void put_metric(const struct result_lines *l, int column, const char *bef
 {
     const char *name = results_name(l->results, column);
     struct dt_metric_name metric = dt_metric_named(name);
-    static const char *const usual[] = {"step_s.median", "mfu", "scaling_efficiency", "peak_bytes.total", "exposed_comm_s", "bubble"};
-    bool shown = metric.is_rate && strcmp(name, "samples_per_s") != 0;
-    for (size_t i = 0; i < sizeof usual / sizeof *usual && !shown; i++)
-        shown = strcmp(usual[i], name) == 0;
+    bool shown = (metric.is_rate && strcmp(name, "samples_per_s") != 0) ||
+                 dt_is_one_of(name, "step_s.median mfu scaling_efficiency peak_bytes.total exposed_comm_s bubble");
     fprintf(to, "%s{\"name\":\"%s\",\"title\":\"%s\",\"unit\":\"%s\",\"kind\":\"%s\",\"usual\":%s,\"rows\":[", before, name, metric.title,
             metric.unit, kind_of(&metric), shown ? "true" : "false");
     for (int i = 0; i < l->count; i++) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* Characters from..to are replaced. */
 static const struct {
@@ -156,4 +157,13 @@ bool dt_looks_like(const char *word, const char *known)
         return false;
     int distance = dt_edit_distance(word, known);
     return distance <= allowed && distance < its;
+}
+
+bool dt_is_one_of(const char *text, const char *words)
+{
+    size_t length = strlen(text);
+    for (size_t bytes; (bytes = strcspn(words, " ")) > 0; words += bytes + (words[bytes] == ' '))
+        if (bytes == length && strncasecmp(words, text, bytes) == 0)
+            return true;
+    return false;
 }

@@ -21,6 +21,9 @@ bool dt_is_printable(const char *text);
  * first. Truncated if the buffer is full. */
 void dt_append(char *text, size_t bytes, const char *separator, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Whether the text is one of the blank-separated words, in any letters; never for "". */
+bool dt_is_one_of(const char *text, const char *words);
+
 /* The number of insertions, deletions, replacements and swaps of neighbours that turn one word into
  * the other. Case, and '-' for '_', do not count. Words longer than 63 bytes have the distance
  * 1000. Source: the optimal string alignment distance. */

@@ -48,8 +48,15 @@ static void known_texts(void)
     }
 }
 
+static void words_of_a_list(void)
+{
+    CHECK(dt_is_one_of("ok", "done ok") && dt_is_one_of("DONE", "done ok"));
+    CHECK(!dt_is_one_of("o", "done ok") && !dt_is_one_of("done ok", "done ok") && !dt_is_one_of("", "done ok") && !dt_is_one_of("ok", ""));
+}
+
 static const struct test_case cases[] = {
     {"known texts", known_texts},
+    {"words of a list", words_of_a_list},
 };
 
 TEST_MAIN(cases)
