@@ -195,33 +195,13 @@ static const struct {
                    "python3 3.11 or newer"},
 };
 
-/* Read a pipe to its end. Owner: the caller, free. NULL: no memory. */
-static char *read_pipe(int from, size_t *bytes)
-{
-    size_t room = 1 << 16;
-    char *text = malloc(room);
-    *bytes = 0;
-    for (ssize_t got = 1; text && got > 0;) {
-        if (*bytes + 1 == room) {
-            char *more = realloc(text, room *= 2);
-            if (!more)
-                free(text);
-            text = more;
-        }
-        got = text ? read(from, text + *bytes, room - *bytes - 1) : 0;
-        *bytes += got > 0 ? (size_t)got : 0;
-    }
-    if (text)
-        text[*bytes] = 0;
-    return text;
-}
-
 /* Run Python on the file; its output, or its error message, in *text. */
 static dt_status run_python(const char *path, const char *program, bool *failed, char **text, size_t *bytes)
 {
     extern char **environ;
     int ends[2], state = 0;
     pid_t child;
+    char output[32];
     char *arguments[] = {"python3", "-c", (char *)program, (char *)(strcmp(path, "-") == 0 ? "/dev/stdin" : path), NULL};
     posix_spawn_file_actions_t actions;
     if (pipe(ends) != 0)
@@ -233,12 +213,13 @@ static dt_status run_python(const char *path, const char *program, bool *failed,
     int refused = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
-    *text = refused ? NULL : read_pipe(ends[0], bytes);
+    snprintf(output, sizeof output, "/proc/self/fd/%d", ends[0]);
+    dt_status status = refused ? DT_OK : dt_read_file(output, text, bytes);
     close(ends[0]);
     if (!refused)
         waitpid(child, &state, 0);
     *failed = refused || !WIFEXITED(state) || WEXITSTATUS(state) != 0;
-    return DT_OK;
+    return status;
 }
 
 static const char *last_line(char *text)
