@@ -13,8 +13,7 @@
  * (calibration_place.h) on one node and over several. On a slow network there are fewer
  * repetitions, and only the first of the sizes that take long is measured: from there on time is
  * proportional to bytes. */
-#ifndef PREDICT_CALIBRATION_H
-#define PREDICT_CALIBRATION_H
+#pragma once
 
 #include "lib/comm/comm.h"
 #include "predict/calibration_place.h"
@@ -105,5 +104,3 @@ dt_status calibration_read(const char *text, struct calibration *out);
  * DT_ERR_INVALID without measurements, DT_ERR_HOST_MEMORY. */
 dt_status calibration_cluster_text(const struct calibration *calibration, const char *source, char **out_text);
 dt_status calibration_profile_text(const struct calibration *calibration, const char *source, char **out_text);
-
-#endif

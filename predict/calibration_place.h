@@ -1,7 +1,6 @@
 /* Where the ranks of a calibration are, and which groups of ranks represent the communicators of
  * experiments. */
-#ifndef PREDICT_CALIBRATION_PLACE_H
-#define PREDICT_CALIBRATION_PLACE_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -20,5 +19,3 @@ dt_status calibration_place_find(const struct dt_world *world, struct dt_comm *c
  * of nodes that it spans. */
 int calibration_group(const struct calibration_place *place, int index, int *ranks, int *out_nodes);
 int calibration_group_count(const struct calibration_place *place);
-
-#endif

@@ -2,8 +2,7 @@
  * rank's operations and their dependencies, without the times that they took here.
  * Source  Sridharan et al., "Chakra: Advancing Performance Benchmarking and Co-design using
  *         Standardized Execution Traces", 2023 */
-#ifndef PREDICT_CHAKRA_H
-#define PREDICT_CHAKRA_H
+#pragma once
 
 #include "predict/simulated_system.h"
 
@@ -22,5 +21,3 @@ struct chakra_totals {
  * without protobuf-c, DT_ERR_IO, DT_ERR_OOM, DT_ERR_HOST_MEMORY, and those of the trainer. */
 dt_status chakra_write(const struct experiment *experiment, const struct simulated_system *system, const char *folder, bool all,
                        struct chakra_totals *out);
-
-#endif

@@ -91,8 +91,7 @@
  *                              all_gather_coalesced), optim/gradient_accumulator.py, optim/zero.py,
  *                              parallel/utils.py; PyTorch 2.x, ProcessGroupNCCL.cpp: reduce_scatter
  *                              and allgather of lists of tensors. */
-#ifndef PREDICT_FRAMEWORK_H
-#define PREDICT_FRAMEWORK_H
+#pragma once
 
 #include "lib/cost/cost.h"
 #include "schedules/run/trainer.h"
@@ -114,5 +113,3 @@ const struct trainer_options *framework_options(const struct framework *framewor
  * attention's quadratic operations; with these the rule gives the stages in the rows of
  * results/validation/ultrascale_playbook.csv. */
 dt_status framework_fill_stages(const struct experiment *experiment, int stages, int *first_layer);
-
-#endif

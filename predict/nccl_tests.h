@@ -1,6 +1,5 @@
 /* The output of nccl-tests, read as a table of collectives (predict/rates.h). */
-#ifndef PREDICT_NCCL_TESTS_H
-#define PREDICT_NCCL_TESTS_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -13,5 +12,3 @@ bool nccl_tests_printed(const char *text);
  * after a failure. Errors: DT_ERR_INVALID if the text does not say which collective was run, or on
  * which hosts; DT_ERR_HOST_MEMORY. */
 dt_status nccl_tests_as_table(const char *path, const char *text, char **out);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reading profiles (lib/cost/profile.h): the table of their constants, with the kernels of all
  * families of models. */
-#ifndef PREDICT_PROFILE_H
-#define PREDICT_PROFILE_H
+#pragma once
 
 #include "lib/cost/profile.h"
 #include "lib/model/model.h"
@@ -63,5 +62,3 @@ void profile_softmax_in_operations(struct dt_profile *profile);
  *         Transformer Engine's on Hopper) and flash_attention3: H100, forward, 1,024 to 16,384
  *         tokens, medians (assets/flash3_fp16_fwd.png); backward is taken to gain as much. */
 double profile_attention_rate(const char *notes);
-
-#endif

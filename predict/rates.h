@@ -7,8 +7,7 @@
  *   head_dim, seq, direction (forward, backward or forward+backward), tflops; dtype, and causal
  *   ("no": the row is skipped)
  * A column `gpu` must have the same value in all rows, and for attention also `library`. */
-#ifndef PREDICT_RATES_H
-#define PREDICT_RATES_H
+#pragma once
 
 #include "lib/base/csv.h"
 #include "lib/cost/profile.h"
@@ -59,5 +58,3 @@ dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives,
 /* The names of the columns that rates_read takes nothing from, but for "source" and "notes", which
  * are for people; separated by commas, "" where it reads all. Errors: as rates_csv_read. */
 dt_status rates_unread(const char *path, char *out, size_t out_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* The machine of device sim: a cluster and a profile, read from the files that an experiment
  * names. */
-#ifndef PREDICT_SIMULATED_SYSTEM_H
-#define PREDICT_SIMULATED_SYSTEM_H
+#pragma once
 
 #include "lib/cost/cost.h"
 #include "lib/device/sim.h"
@@ -80,5 +79,3 @@ double simulated_system_update_s(const struct simulated_system *system, const st
 
 /* Whether this peak fits the GPU, after what the profile's allocator loses. */
 bool simulated_system_fits(const struct simulated_system *system, uint64_t peak_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* An experiment on a described cluster: every rank's schedule is run once on the sim device,
  * recorded, and replayed in virtual time. */
-#ifndef PREDICT_SIMULATION_H
-#define PREDICT_SIMULATION_H
+#pragma once
 
 #include "predict/simulated_system.h"
 #include "schedules/run/measure.h"
@@ -64,5 +63,3 @@ struct simulated_work {
  * trainer_step. */
 dt_status simulated_work_record(const struct experiment *experiment, const struct simulated_system *system, int rank,
                                 struct simulated_work *out);
-
-#endif

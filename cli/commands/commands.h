@@ -2,8 +2,7 @@
  * cli/predict for the work, prints, and returns the exit code (cli/text/exit_code.h). A file ends
  * with its command's row. cli/main.c has the table of them, and is the only file outside of this
  * folder that includes this header. No command calls another one. */
-#ifndef CLI_COMMANDS_COMMANDS_H
-#define CLI_COMMANDS_COMMANDS_H
+#pragma once
 
 #include "cli/text/text.h"
 
@@ -13,5 +12,3 @@ extern const struct command command_run, command_check, command_compare, command
 
 /* Hidden, and started by dtbench itself. */
 extern const struct command command_rank, command_calibrate_rank, command_slurm;
-
-#endif

@@ -2,8 +2,7 @@
  * tables of keys, the manual page from the table of commands, and the reference pages.
  * scripts/generate writes them; a test fails where one is stale. The build makes the commands' own
  * manual pages. Nothing at run time depends on these texts. */
-#ifndef CLI_GENERATE_GENERATE_H
-#define CLI_GENERATE_GENERATE_H
+#pragma once
 
 #include "cli/text/text.h"
 
@@ -14,5 +13,3 @@ dt_status generate(const char *name, const struct command *const *commands, FILE
 /* Write the manual page of each command that is not hidden: folder/dtbench-COMMAND.1, in mdoc(7).
  * `commands` ends with NULL. Errors: DT_ERR_IO. */
 dt_status generate_pages(const char *folder, const struct command *const *commands);
-
-#endif

@@ -1,5 +1,4 @@
-#ifndef CLI_PREDICT_VALIDATE_H
-#define CLI_PREDICT_VALIDATE_H
+#pragma once
 
 #include "lib/base/csv.h"
 #include "lib/base/status.h"
@@ -342,5 +341,3 @@ void validate_collectives_finish(struct validate_collectives *collectives); /* t
 /* Errors: DT_ERR_HOST_MEMORY. */
 dt_status validate_collectives_print(const struct validate_collectives *collectives, FILE *to);
 dt_status validate_collectives_print_json(const struct validate_collectives *collectives, FILE *to);
-
-#endif

@@ -1,7 +1,6 @@
 /* Records of runs: sets of records, comparisons of them, drafts of records, and forecasts from
  * finished experiments. */
-#ifndef CLI_RECORDS_RECORDS_H
-#define CLI_RECORDS_RECORDS_H
+#pragma once
 
 #include "cli/text/text.h"
 #include "lib/base/statistics.h"
@@ -397,5 +396,3 @@ dt_status compare_print_json(const struct compare *compare, const struct compare
 /* Print a report with this error, if nothing could be compared. */
 void compare_print_junit_error(const char *error, FILE *to);
 dt_status compare_print_junit(const struct compare *compare, const struct compare_options *options, FILE *to);
-
-#endif

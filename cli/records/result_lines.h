@@ -1,6 +1,5 @@
 /* The rows of results as lines: one for each experiment, however often it was run. */
-#ifndef CLI_RECORDS_RESULT_LINES_H
-#define CLI_RECORDS_RESULT_LINES_H
+#pragma once
 
 #include "cli/records/results.h"
 #include "lib/base/status.h"
@@ -50,5 +49,3 @@ bool result_lines_differ(const struct result_lines *lines, int column, bool with
 /* The rate by which lines are compared: tokens or images per second, and samples where there are
  * several kinds. -1: no record has one. */
 int result_lines_rate(const struct result_lines *lines);
-
-#endif

@@ -9,8 +9,7 @@
  * Columns are named as in the record, without "config.", "metrics." and "provenance." before them:
  * "model.dtype", "tokens_per_s", "step_s.median", "git_commit". Of a list the first and the last
  * value are columns: "losses.first". */
-#ifndef CLI_RECORDS_RESULTS_H
-#define CLI_RECORDS_RESULTS_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -77,5 +76,3 @@ dt_status results_set(struct results *results, int row, int column, double value
 /* Read the whole record again. Owner of *out: the caller, dt_json_destroy. Errors: DT_ERR_IO,
  * DT_ERR_INVALID if the file has changed since, DT_ERR_HOST_MEMORY. */
 dt_status results_record(const struct results *results, int row, struct cJSON **out);
-
-#endif

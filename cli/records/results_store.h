@@ -1,7 +1,6 @@
 /* The store of records' values (results.h), shared by the files that fill it: results.c stores
  * values, results_scan.c reads a line, results_read.c reads files. */
-#ifndef CLI_RECORDS_RESULTS_STORE_H
-#define CLI_RECORDS_RESULTS_STORE_H
+#pragma once
 
 #include "cli/records/results.h"
 
@@ -80,5 +79,3 @@ bool results_is_text(const struct results *r, uint32_t text, const char *charact
  * *has_config: whether the line has an object "config". Errors: DT_ERR_INVALID without a text: the
  * line is no object, or torn; DT_ERR_HOST_MEMORY. */
 dt_status results_scan(struct results *r, const char *line, size_t bytes, bool *has_config);
-
-#endif

@@ -1,7 +1,6 @@
 /* The state that a `dtbench show` passes from show.c, which chooses lines and columns, to
  * show_print.c, which writes them. */
-#ifndef CLI_RECORDS_SHOW_PARTS_H
-#define CLI_RECORDS_SHOW_PARTS_H
+#pragma once
 
 #include "cli/records/show.h"
 
@@ -53,5 +52,3 @@ bool show_is_simulated(const struct show *s, int line);
 
 /* Write the lines in the format of the options. Errors: as show_print. */
 dt_status show_write(const struct show *s, FILE *to);
-
-#endif

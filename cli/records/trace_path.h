@@ -9,8 +9,7 @@
  *         the path of these.
  * Limits  A span that ends by chance just before another one begins is taken for its cause. Clocks
  *         of several machines agree within what the trace says. */
-#ifndef CLI_RECORDS_TRACE_PATH_H
-#define CLI_RECORDS_TRACE_PATH_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -28,5 +27,3 @@ void trace_spans_destroy(struct trace_spans *spans); /* takes NULL */
  * for a rank that is not in the trace; DT_ERR_HOST_MEMORY. */
 dt_status trace_path_print(const struct trace_spans *spans, int width, FILE *to);
 dt_status trace_rank_print(const struct trace_spans *spans, int rank, FILE *to);
-
-#endif

@@ -1,7 +1,6 @@
 /* `dtbench report`: values of records, a comparison, a plan's answer and pictures of pipelines as
  * one HTML page that needs no network. */
-#ifndef CLI_REPORT_REPORT_H
-#define CLI_REPORT_REPORT_H
+#pragma once
 
 #include "cli/records/result_lines.h"
 #include "lib/base/status.h"
@@ -33,5 +32,3 @@ dt_status report_pack(const char *text, size_t bytes, char **out, bool *packed);
 
 /* The whole page. Errors: DT_ERR_HOST_MEMORY. */
 dt_status report_write(const struct result_lines *lines, const struct report_parts *parts, FILE *to);
-
-#endif

@@ -1,8 +1,7 @@
 /* The command line and the terminal: options from a table, the arguments that name a config, exit
  * codes and failures; tables with aligned columns, numbers and texts for people, columns and labels
  * of experiments. */
-#ifndef CLI_TEXT_TEXT_H
-#define CLI_TEXT_TEXT_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/config/config.h"
@@ -393,5 +392,3 @@ void predictions_add_files(struct predictions *all, const char *cluster, const c
  * measured, the text begins with "the rows of device sim are"; "" where nothing is predicted.
  * Returns text. */
 const char *predictions_describe(const struct predictions *all, char text[PREDICTIONS_BYTES]);
-
-#endif

@@ -10,8 +10,7 @@
  *     job.global_batch               samples of a step
  *     job.sharding, job.shard        "none", "optimizer", "gradients", "parameters"; data-parallel ranks that share a copy, where not all do
  * A framework gives some of them, and the others follow. */
-#ifndef CLI_WORDS_WORDS_H
-#define CLI_WORDS_WORDS_H
+#pragma once
 
 #include "lib/base/status.h"
 #include "lib/config/words.h"
@@ -96,5 +95,3 @@ void words_write_text(const struct framework *f, const struct cJSON *theirs, FIL
 void remarks_print(const struct dt_translation *t, FILE *to);
 /* Print the remarks of one kind, each after `label`. */
 void remarks_print_kind(const struct dt_translation *t, enum dt_remark kind, const char *label, FILE *to);
-
-#endif

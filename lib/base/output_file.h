@@ -3,8 +3,7 @@
  * and renamed at the end (rename(2)). A link with
  * either name, perhaps of another user in a public folder, is not followed but replaced. Devices,
  * pipes, and names below /dev and /proc, such as /dev/stdout, are written to directly. */
-#ifndef LIB_BASE_OUTPUT_FILE_H
-#define LIB_BASE_OUTPUT_FILE_H
+#pragma once
 
 #include "lib/base/status.h"
 
@@ -35,5 +34,3 @@ dt_status dt_output_close(struct dt_output_file *file, bool keep);
 
 /* Write a text and a line feed. */
 dt_status dt_output_write(const char *path, const char *text);
-
-#endif

@@ -11,8 +11,7 @@
  * rank's connection is still open, which NCCL alone notices late or never, and whether an operation
  * has exceeded the step timeout. A pair of events around each operation shows its progress; within
  * a graph there are none. */
-#ifndef LIB_COMM_NCCL_COMM_H
-#define LIB_COMM_NCCL_COMM_H
+#pragma once
 
 #include "lib/comm/backend.h"
 #include "lib/comm/nccl/library.h"
@@ -117,5 +116,3 @@ dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int 
 
 dt_status dt_nccl_queue(struct dt_comm *base, const struct dt_comm_operation *operation);
 dt_status dt_nccl_group_end(struct dt_comm *base);
-
-#endif

@@ -1,8 +1,7 @@
 /* NCCL's functions, found at run time: the program also starts on machines without NCCL. The
  * emulated GPU of the tests fills the same table (test/cuda_emulator/libraries/nccl_library.cpp).
  * Only for this folder, the only one that includes nccl.h. */
-#ifndef LIB_COMM_NCCL_LIBRARY_H
-#define LIB_COMM_NCCL_LIBRARY_H
+#pragma once
 
 #include <nccl.h>
 
@@ -58,5 +57,4 @@ dt_status dt_nccl_load(struct dt_nccl *out);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

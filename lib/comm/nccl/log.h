@@ -1,6 +1,5 @@
 /* Facts from NCCL's log; log.c describes how they are read. */
-#ifndef LIB_COMM_NCCL_LOG_H
-#define LIB_COMM_NCCL_LOG_H
+#pragma once
 
 #include "lib/comm/comm.h"
 
@@ -14,5 +13,3 @@ void dt_nccl_log_started(bool begun);
  * log. */
 void dt_nccl_log_read(struct dt_comm_network *out);
 void dt_nccl_log_read_line(const char *line, struct dt_comm_network *out); /* the same for one more line */
-
-#endif
