@@ -71,7 +71,7 @@ static void use_cards(const struct dt_sim_links *l, const struct measured_operat
     double most = l->cluster.nic.total_gbit_per_s / 8; /* bytes a nanosecond */
     for (uint32_t i = 0; i < o->pattern->count; i++) {
         const struct dt_sim_use *use = &o->pattern->uses[i];
-        if (l->is_nic[use->link])
+        if (l->links[use->link].is_nic)
             m->uses[m->flow.use_count++] = (struct dt_sim_use){
                 .link = use->link, .weight = fmin(most, use->weight * o->sent / (1e9 * seconds)), .others = use->others};
     }
@@ -259,15 +259,15 @@ static dt_status path_of(struct dt_sim_links *l, int from, int to, struct path *
     if (!p)
         return no_memory();
     if (a->node != b->node) {
-        links_touch(l, l->nic_out[a->nic], 1);
-        links_touch(l, l->nic_in[b->nic], 1);
+        links_touch(l, a->link[LINK_NIC_OUT], 1);
+        links_touch(l, b->link[LINK_NIC_IN], 1);
         if (!l->cluster.fabric.rails || a->nic % l->nics_per_node != b->nic % l->nics_per_node)
             links_touch(l, l->fabric, 1);
     } else if (mpi) {
-        links_touch(l, l->copies_to_host[a->node], 1);
+        links_touch(l, a->link[LINK_COPIES_TO_HOST], 1);
     } else {
-        links_touch(l, a->out, 1);
-        links_touch(l, b->in, 1);
+        links_touch(l, a->link[LINK_OUT], 1);
+        links_touch(l, b->link[LINK_IN], 1);
     }
     p->to = to;
     p->next = l->paths[from];
@@ -314,38 +314,24 @@ static dt_status carry_message(void *context, int from, int to, double bytes, st
     return DT_OK;
 }
 
-/* Data that processors move within their own node's memory. */
-static dt_status carry_within_host(struct dt_sim_links *l, int rank, double bytes, struct dt_sim_movement *out)
-{
-    struct pattern *pattern = &l->copies[rank][DT_SIM_WITHIN_HOST];
-    int link = l->host_memory[l->ranks[rank].node];
-    *out = (struct dt_sim_movement){0};
-    if (link == NO_LINK)
-        return DT_OK;
-    if (!pattern->uses) {
-        links_touch(l, link, 1);
-        DT_TRY(links_take_pattern(l, &rank, 1, pattern));
-    }
-    out->flow = flow_of(pattern, bytes, INFINITY);
-    return DT_OK;
-}
-
+/* Data that processors move within their own node's memory takes that memory's rate alone. */
 static dt_status carry_copy(void *context, int rank, enum dt_sim_direction direction, double bytes, struct dt_sim_movement *out)
 {
+    static const enum rank_link links[DT_SIM_DIRECTIONS][2] = {
+        [DT_SIM_TO_DEVICE] = {LINK_TO_DEVICE, LINK_COPIES_TO_DEVICE}, [DT_SIM_TO_HOST] = {LINK_TO_HOST, LINK_COPIES_TO_HOST}};
     struct dt_sim_links *l = context;
     const struct dt_sim_cluster *c = &l->cluster;
     const struct rank_links *r = &l->ranks[rank];
     struct pattern *pattern = &l->copies[rank][direction];
-    if (direction == DT_SIM_WITHIN_HOST)
-        return carry_within_host(l, rank, bytes, out);
-    *out = (struct dt_sim_movement){.latency_s = 1e-6 * c->pcie.latency_us};
+    bool within = direction == DT_SIM_WITHIN_HOST;
+    *out = (struct dt_sim_movement){.latency_s = within ? 0 : 1e-6 * c->pcie.latency_us};
     /* device and host memory are the same, and the time of a copy is that of its kernel */
-    if (c->pcie.gb_per_s <= 0 && c->host.copy_gb_per_s <= 0)
+    if (within ? r->link[LINK_HOST_MEMORY] == NO_LINK : c->pcie.gb_per_s <= 0 && c->host.copy_gb_per_s <= 0)
         return DT_OK;
     if (!pattern->uses) {
-        links_touch(l, direction == DT_SIM_TO_DEVICE ? r->to_device : r->to_host, 1);
-        links_touch(l, direction == DT_SIM_TO_DEVICE ? l->copies_to_device[r->node] : l->copies_to_host[r->node], 1);
-        links_touch(l, l->host_memory[r->node], 1);
+        for (int i = 0; i < 2 && !within; i++)
+            links_touch(l, r->link[links[direction][i]], 1);
+        links_touch(l, r->link[LINK_HOST_MEMORY], 1);
         DT_TRY(links_take_pattern(l, &rank, 1, pattern));
     }
     out->flow = flow_of(pattern, bytes, INFINITY);

@@ -2,6 +2,8 @@
  * link. */
 #include "lib/sim/transport_parts.h"
 
+#include "lib/base/grow.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,9 @@ static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network
 {
     uint32_t link = 0;
     DT_TRY(dt_sim_network_add_link(network, 1e9 * gb_per_s, &link));
+    if (!DT_ROOM(l->links, link, l->link_room))
+        return no_memory();
+    l->links[link] = (struct link_state){0};
     *out = (int)link;
     l->link_count = link + 1;
     return DT_OK;
@@ -57,41 +62,53 @@ static dt_status add_nic_link(struct dt_sim_links *l, struct dt_sim_network *net
 {
     const struct dt_sim_cluster *c = &l->cluster;
     DT_TRY(add_link(l, network, c->nic.total_gbit_per_s / 8, out));
+    l->links[*out].is_nic = true;
     return c->nic.gain < 1
                ? dt_sim_network_set_gain(network, (uint32_t)*out, 1e9 / 8 * flow_gbit_per_s(l, l->nodes, DT_SIM_RING), c->nic.gain)
                : DT_OK;
 }
 
-static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network, int node, int ranks)
+static dt_status add_gpu(struct dt_sim_links *l, struct dt_sim_network *network, int gpu, struct rank_links *r)
 {
     const struct dt_sim_cluster *c = &l->cluster;
-    int up = NO_LINK, down = NO_LINK;
-    l->copies_to_device[node] = l->copies_to_host[node] = l->host_memory[node] = NO_LINK;
+    if (c->pcie.gb_per_s > 0 && gpu % c->pcie.gpus_per_link == 0) {
+        DT_TRY(add_link(l, network, c->pcie.gb_per_s, &r->link[LINK_TO_DEVICE]));
+        DT_TRY(add_link(l, network, c->pcie.gb_per_s, &r->link[LINK_TO_HOST]));
+    }
+    r->link[LINK_IN] = r->link[LINK_TO_DEVICE];
+    r->link[LINK_OUT] = r->link[LINK_TO_HOST];
+    if (c->nvlink.gb_per_s > 0) {
+        DT_TRY(add_link(l, network, c->nvlink.gb_per_s, &r->link[LINK_OUT]));
+        DT_TRY(add_link(l, network, c->nvlink.gb_per_s, &r->link[LINK_IN]));
+    }
+    return DT_OK;
+}
+
+/* The links of a node, and then of its GPUs: each begins with the links of the one before it. nics
+ * [nics_per_node, 2]: room for the links of its cards. */
+static dt_status add_node(struct dt_sim_links *l, struct dt_sim_network *network, int node, int ranks, int (*nics)[2])
+{
+    const struct dt_sim_cluster *c = &l->cluster;
+    struct rank_links r = {.node = node, .nic = NO_LINK};
+    for (int i = 0; i < LINKS_OF_RANK; i++)
+        r.link[i] = NO_LINK;
     if (c->host.memory_gb_per_s > 0)
-        DT_TRY(add_link(l, network, c->host.memory_gb_per_s, &l->host_memory[node]));
+        DT_TRY(add_link(l, network, c->host.memory_gb_per_s, &r.link[LINK_HOST_MEMORY]));
     if (c->host.copy_gb_per_s > 0) {
-        DT_TRY(add_link(l, network, c->host.copy_gb_per_s, &l->copies_to_device[node]));
-        DT_TRY(add_link(l, network, c->host.copy_gb_per_s, &l->copies_to_host[node]));
+        DT_TRY(add_link(l, network, c->host.copy_gb_per_s, &r.link[LINK_COPIES_TO_DEVICE]));
+        DT_TRY(add_link(l, network, c->host.copy_gb_per_s, &r.link[LINK_COPIES_TO_HOST]));
     }
-    for (int i = node * l->nics_per_node; i < (node + 1) * l->nics_per_node; i++) {
-        DT_TRY(add_nic_link(l, network, &l->nic_out[i]));
-        DT_TRY(add_nic_link(l, network, &l->nic_in[i]));
-    }
+    for (int i = 0; i < 2 * l->nics_per_node; i++)
+        DT_TRY(add_nic_link(l, network, &nics[i / 2][i % 2]));
     for (int gpu = 0; gpu < ranks; gpu++) {
-        struct rank_links *r = &l->ranks[node * l->placement.ranks_per_node + gpu];
-        *r = (struct rank_links){.out = NO_LINK, .in = NO_LINK, .to_device = NO_LINK, .to_host = NO_LINK, .node = node, .nic = NO_LINK};
-        if (l->nics_per_node)
-            r->nic = node * l->nics_per_node + gpu * l->nics_per_node / c->gpus_per_node;
-        if (c->pcie.gb_per_s > 0 && gpu % c->pcie.gpus_per_link == 0) {
-            DT_TRY(add_link(l, network, c->pcie.gb_per_s, &down));
-            DT_TRY(add_link(l, network, c->pcie.gb_per_s, &up));
+        int nic = gpu * l->nics_per_node / c->gpus_per_node;
+        if (l->nics_per_node) {
+            r.nic = node * l->nics_per_node + nic;
+            r.link[LINK_NIC_OUT] = nics[nic][0];
+            r.link[LINK_NIC_IN] = nics[nic][1];
         }
-        r->to_device = r->in = down;
-        r->to_host = r->out = up;
-        if (c->nvlink.gb_per_s > 0) {
-            DT_TRY(add_link(l, network, c->nvlink.gb_per_s, &r->out));
-            DT_TRY(add_link(l, network, c->nvlink.gb_per_s, &r->in));
-        }
+        DT_TRY(add_gpu(l, network, gpu, &r));
+        l->ranks[node * l->placement.ranks_per_node + gpu] = r;
     }
     return DT_OK;
 }
@@ -122,11 +139,14 @@ static dt_status add_links(struct dt_sim_links *l, struct dt_sim_network *networ
     l->fabric = NO_LINK;
     if (c->fabric.blocking_factor > 1 && l->nodes > 1)
         DT_TRY(add_link(l, network, all / c->fabric.blocking_factor / 8, &l->fabric));
+    int(*nics)[2] = malloc(((size_t)l->nics_per_node + 1) * sizeof *nics);
+    dt_status status = nics ? DT_OK : no_memory();
     for (int node = 0; node < l->nodes; node++) {
         int left = l->placement.world_size - node * per_node;
-        DT_TRY(add_node(l, network, node, left < per_node ? left : per_node));
+        DT_THEN(status, add_node(l, network, node, left < per_node ? left : per_node, nics));
     }
-    return DT_OK;
+    free(nics);
+    return status;
 }
 
 dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct dt_sim_placement *placement,
@@ -141,32 +161,20 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
     l->placement = *placement;
     l->nodes = (placement->world_size + placement->ranks_per_node - 1) / placement->ranks_per_node;
     l->nics_per_node = l->nodes > 1 ? cluster->nic.count : 0;
-    size_t world = (size_t)placement->world_size, nodes = (size_t)l->nodes, nics = nodes * (size_t)l->nics_per_node + 1;
+    size_t world = (size_t)placement->world_size;
     l->ranks = calloc(world, sizeof *l->ranks);
     l->paths = calloc(world, sizeof *l->paths);
     l->copies = calloc(world, sizeof *l->copies);
-    l->nic_out = calloc(nics, sizeof *l->nic_out);
-    l->nic_in = calloc(nics, sizeof *l->nic_in);
-    l->copies_to_device = calloc(nodes, sizeof *l->copies_to_device);
-    l->copies_to_host = calloc(nodes, sizeof *l->copies_to_host);
-    l->host_memory = calloc(nodes, sizeof *l->host_memory);
-    if (!l->ranks || !l->paths || !l->copies || !l->nic_out || !l->nic_in || !l->copies_to_device || !l->copies_to_host ||
-        !l->host_memory) {
-        status = no_memory();
+    status = l->ranks && l->paths && l->copies ? DT_OK : no_memory();
+    DT_THEN(status, add_links(l, network));
+    DT_THEN(status, add_processors(l, network));
+    if (status < 0)
         goto fail;
-    }
-    DT_TRY_ELSE(fail, status, add_links(l, network));
-    DT_TRY_ELSE(fail, status, add_processors(l, network));
-    l->weight = calloc(l->link_count, sizeof *l->weight);
     l->touched = calloc(l->link_count, sizeof *l->touched);
-    l->is_nic = calloc(l->link_count, sizeof *l->is_nic);
-    l->others = calloc(l->link_count, sizeof *l->others);
-    if (!l->weight || !l->touched || !l->is_nic || !l->others) {
+    if (!l->touched) {
         status = no_memory();
         goto fail;
     }
-    for (int i = 0; i < l->nodes * l->nics_per_node; i++)
-        l->is_nic[l->nic_out[i]] = l->is_nic[l->nic_in[i]] = true;
     *out = l;
     return DT_OK;
 fail:
@@ -213,28 +221,19 @@ void dt_sim_links_destroy(struct dt_sim_links *l)
     free(l->paths);
     free(l->copies);
     free(l->ranks);
-    free(l->nic_out);
-    free(l->nic_in);
-    free(l->copies_to_device);
-    free(l->copies_to_host);
-    free(l->host_memory);
     free(l->processors);
-    free(l->weight);
+    free(l->links);
     free(l->touched);
-    free(l->is_nic);
-    free(l->others);
-    free(l->everybody);
     free(l->stand_in);
-    free(l->kept);
     free(l);
 }
 
 dt_status dt_sim_links_slow(struct dt_sim_links *l, struct dt_sim_network *network, int rank, bool card, double left)
 {
-    const struct rank_links *r = &l->ranks[rank];
-    if (card && r->nic == NO_LINK)
+    const int *link = l->ranks[rank].link;
+    if (card && link[LINK_NIC_OUT] == NO_LINK)
         return dt_fail(DT_ERR_UNAVAILABLE, "all ranks are on one node, and use no network card");
-    int out = card ? l->nic_out[r->nic] : r->out, in = card ? l->nic_in[r->nic] : r->in;
+    int out = link[card ? LINK_NIC_OUT : LINK_OUT], in = link[card ? LINK_NIC_IN : LINK_IN];
     if (out == NO_LINK || (!card && l->cluster.collectives.library == DT_SIM_MPI))
         return dt_fail(DT_ERR_UNAVAILABLE, "the ranks of this cluster's nodes have no links of their own");
     dt_sim_network_slow(network, (uint32_t)out, left);
@@ -244,78 +243,48 @@ dt_status dt_sim_links_slow(struct dt_sim_links *l, struct dt_sim_network *netwo
 
 /* ---- ranks that stand in for others ---- */
 
-enum { LINKS_OF_RANK = 9 };
-
-/* All links that a rank may use; NO_LINK: it has none of that kind. */
-static void list_links(const struct dt_sim_links *l, int rank, int out[LINKS_OF_RANK])
-{
-    const struct rank_links *r = &l->ranks[rank];
-    const int links[LINKS_OF_RANK] = {
-        r->out,
-        r->in,
-        r->to_device,
-        r->to_host,
-        r->nic == NO_LINK ? NO_LINK : l->nic_out[r->nic],
-        r->nic == NO_LINK ? NO_LINK : l->nic_in[r->nic],
-        l->copies_to_device[r->node],
-        l->copies_to_host[r->node],
-        l->host_memory[r->node],
-    };
-    memcpy(out, links, sizeof links);
-}
-
 dt_status dt_sim_links_stand_in(struct dt_sim_links *l, const int *ranks, int count, const int *stand_in)
 {
-    int world_size = l->placement.world_size, links[LINKS_OF_RANK];
-    l->everybody = malloc((size_t)world_size * sizeof *l->everybody);
+    int world_size = l->placement.world_size;
     l->stand_in = malloc((size_t)world_size * sizeof *l->stand_in);
-    l->kept = calloc(l->link_count, sizeof *l->kept);
-    if (!l->everybody || !l->stand_in || !l->kept)
+    if (!l->stand_in)
         return no_memory();
-    for (int r = 0; r < world_size; r++) {
-        l->everybody[r] = r;
+    for (int r = 0; r < world_size; r++)
         l->stand_in[r] = ranks[stand_in[r]];
-    }
-    for (int i = 0; i < count; i++) {
-        list_links(l, ranks[i], links);
+    for (int i = 0; i < count; i++)
         for (int k = 0; k < LINKS_OF_RANK; k++)
-            if (links[k] != NO_LINK)
-                l->kept[links[k]] = true;
-    }
+            if (l->ranks[ranks[i]].link[k] != NO_LINK)
+                l->links[l->ranks[ranks[i]].link[k]].kept = true;
     return DT_OK;
 }
 
-/* The number of `ranks` with the same stand-in as `rank` whose link number `which` is the same as
- * that of `rank`. */
-static int count_alike(const struct dt_sim_links *l, int rank, int which, const int *ranks, int count)
+/* Does the other rank have the same stand-in as `rank`, and the same link of this kind? */
+static bool is_alike(const struct dt_sim_links *l, int rank, int kind, int other)
 {
-    int own[LINKS_OF_RANK], links[LINKS_OF_RANK], alike = 0;
-    list_links(l, rank, own);
-    for (int i = 0; i < count; i++) {
-        if (l->stand_in[ranks[i]] != l->stand_in[rank])
-            continue;
-        list_links(l, ranks[i], links);
-        alike += links[which] == own[which];
-    }
-    return alike;
+    return l->stand_in[other] == l->stand_in[rank] && l->ranks[other].link[kind] == l->ranks[rank].link[kind];
 }
 
 /* The ranks that a simulated rank represents on one of its links take part in operations like this
- * one of `ranks`. Count those operations, without this one, on each link of the simulated ranks. */
+ * one of `ranks`. Count those operations, without this one, on a link of a simulated rank. */
+static uint32_t others_on(const struct dt_sim_links *l, int rank, int kind, const int *ranks, int count)
+{
+    int first = l->ranks[rank].node * l->placement.ranks_per_node, left = l->placement.world_size - first;
+    int on_node = 0, here = 0;
+    for (int i = 0; i < left && i < l->placement.ranks_per_node; i++)
+        on_node += is_alike(l, rank, kind, first + i);
+    for (int i = 0; i < count; i++)
+        here += is_alike(l, rank, kind, ranks[i]);
+    return (uint32_t)(on_node / here) - 1;
+}
+
 static void count_others(struct dt_sim_links *l, const int *ranks, int count)
 {
-    int links[LINKS_OF_RANK];
-    for (int i = 0; i < count; i++) {
-        if (l->stand_in[ranks[i]] != ranks[i])
-            continue;
-        int per_node = l->placement.ranks_per_node, first = l->ranks[ranks[i]].node * per_node, left = l->placement.world_size - first;
-        list_links(l, ranks[i], links);
-        for (int k = 0; k < LINKS_OF_RANK; k++)
-            if (links[k] != NO_LINK && l->weight[links[k]] > 0)
-                l->others[links[k]] = (uint32_t)(count_alike(l, ranks[i], k, &l->everybody[first], left < per_node ? left : per_node) /
-                                                 count_alike(l, ranks[i], k, ranks, count)) -
-                                      1;
-    }
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < LINKS_OF_RANK && l->stand_in[ranks[i]] == ranks[i]; k++) {
+            int link = l->ranks[ranks[i]].link[k];
+            if (link != NO_LINK && l->links[link].weight > 0)
+                l->links[link].others = others_on(l, ranks[i], k, ranks, count);
+        }
 }
 
 /* ---- patterns ---- */
@@ -324,9 +293,9 @@ void links_touch(struct dt_sim_links *l, int link, double weight)
 {
     if (link == NO_LINK || weight <= 0)
         return;
-    if (l->weight[link] == 0)
+    if (l->links[link].weight == 0)
         l->touched[l->touched_count++] = (uint32_t)link;
-    l->weight[link] += weight;
+    l->links[link].weight += weight;
 }
 
 dt_status links_take_pattern(struct dt_sim_links *l, const int *ranks, int count, struct pattern *out)
@@ -336,14 +305,14 @@ dt_status links_take_pattern(struct dt_sim_links *l, const int *ranks, int count
         count_others(l, ranks, count);
     *out = (struct pattern){.uses = malloc((l->touched_count + 1) * sizeof *out->uses)};
     for (uint32_t i = 0; i < l->touched_count; i++) {
-        uint32_t link = l->touched[i];
-        if (out->uses && (!l->kept || l->kept[link]))
-            out->uses[out->count++] = (struct dt_sim_use){.link = link, .weight = l->weight[link], .others = l->others[link]};
-        if (l->is_nic[link])
-            on_nic = fmax(on_nic, l->weight[link]);
-        out->heaviest = fmax(out->heaviest, l->weight[link]);
-        l->weight[link] = 0;
-        l->others[link] = 0;
+        struct link_state *link = &l->links[l->touched[i]];
+        if (out->uses && (!l->stand_in || link->kept))
+            out->uses[out->count++] = (struct dt_sim_use){.link = l->touched[i], .weight = link->weight, .others = link->others};
+        if (link->is_nic)
+            on_nic = fmax(on_nic, link->weight);
+        out->heaviest = fmax(out->heaviest, link->weight);
+        link->weight = 0;
+        link->others = 0;
     }
     out->heaviest = on_nic > 0 ? on_nic : out->heaviest;
     l->touched_count = 0;
@@ -448,10 +417,10 @@ dt_status links_shape(struct dt_sim_links *l, const int *ranks, int count, struc
 static void touch_mpi(struct dt_sim_links *l, const struct rank_links *r, const struct part *part, int count, bool away)
 {
     double others = count - 1;
-    links_touch(l, l->copies_to_host[r->node], (part->ranks - 1) / others);
+    links_touch(l, r->link[LINK_COPIES_TO_HOST], (part->ranks - 1) / others);
     if (away) {
-        links_touch(l, l->nic_out[r->nic], (count - part->ranks) / others);
-        links_touch(l, l->nic_in[r->nic], (count - part->ranks) / others);
+        links_touch(l, r->link[LINK_NIC_OUT], (count - part->ranks) / others);
+        links_touch(l, r->link[LINK_NIC_IN], (count - part->ranks) / others);
         links_touch(l, l->fabric, (count - part->ranks) / others);
     }
 }
@@ -466,11 +435,11 @@ static void touch_nccl(struct dt_sim_links *l, const struct rank_links *r, const
     double on_nic = (tree && nodes > 2 ? 2 : 1) / (tree ? l->cluster.nic.tree : 1), on_gpu = tree ? 2 * hops : hops;
     if (nvls) /* the whole message to the switches, and its part of the sum, which they send to all */
         on_gpu = 1 + 1.0 / part->ranks;
-    links_touch(l, r->out, on_gpu);
-    links_touch(l, r->in, on_gpu);
+    links_touch(l, r->link[LINK_OUT], on_gpu);
+    links_touch(l, r->link[LINK_IN], on_gpu);
     if (nodes > 1) { /* every rank adds its share of the node's load on the NICs, so a NIC gets the sum over its GPUs */
-        links_touch(l, l->nic_out[r->nic], on_nic / part->ranks);
-        links_touch(l, l->nic_in[r->nic], on_nic / part->ranks);
+        links_touch(l, r->link[LINK_NIC_OUT], on_nic / part->ranks);
+        links_touch(l, r->link[LINK_NIC_IN], on_nic / part->ranks);
         if (!l->cluster.fabric.rails)
             links_touch(l, l->fabric, on_nic / part->ranks);
     }
@@ -507,11 +476,11 @@ dt_status links_exchange_pattern(struct dt_sim_links *l, const int *ranks, int c
         int on_node = parts[r->node].ranks;
         double far = on_node == count ? 0 : kind == DT_SIM_SHIFT ? 1.0 / on_node : (double)(count - on_node) / count;
         double near = kind == DT_SIM_SHIFT ? 1 - far : (on_node - 1.0) / count;
-        links_touch(l, r->out, near);
-        links_touch(l, r->in, near);
+        links_touch(l, r->link[LINK_OUT], near);
+        links_touch(l, r->link[LINK_IN], near);
         if (far > 0) {
-            links_touch(l, l->nic_out[r->nic], far);
-            links_touch(l, l->nic_in[r->nic], far);
+            links_touch(l, r->link[LINK_NIC_OUT], far);
+            links_touch(l, r->link[LINK_NIC_IN], far);
             links_touch(l, l->cluster.fabric.rails ? NO_LINK : l->fabric, far);
         }
     }

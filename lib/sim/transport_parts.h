@@ -5,11 +5,31 @@
 
 enum { NO_LINK = -1, LOAD_STEPS = 64 }; /* LOAD_STEPS: the load of a node's processors is rounded to this number of steps */
 
-/* Links of a rank. */
+/* The links that a rank may use. */
+enum rank_link {
+    LINK_OUT, /* to and from the GPUs of its node */
+    LINK_IN,
+    LINK_TO_DEVICE, /* PCIe */
+    LINK_TO_HOST,
+    LINK_NIC_OUT, /* the directions of its card */
+    LINK_NIC_IN,
+    LINK_COPIES_TO_DEVICE, /* the limits of all copies of its node */
+    LINK_COPIES_TO_HOST,
+    LINK_HOST_MEMORY, /* of its node */
+    LINKS_OF_RANK
+};
+
 struct rank_links {
-    int out, in;            /* to and from the GPUs of its node */
-    int to_device, to_host; /* PCIe */
-    int node, nic;          /* nic: counted over the whole cluster; NO_LINK: none */
+    int link[LINKS_OF_RANK]; /* NO_LINK: it has none of that kind, or no limit */
+    int node, nic;           /* nic: counted over the whole cluster; NO_LINK: none */
+};
+
+struct link_state {
+    bool is_nic;
+    bool kept; /* if ranks stand in for others: a simulated rank has it */
+    /* used while a pattern is made, zero between patterns */
+    double weight;
+    uint32_t others; /* number of further operations like this one on the link */
 };
 
 struct pattern {
@@ -50,16 +70,11 @@ struct dt_sim_links {
     struct dt_sim_cluster cluster;
     struct dt_sim_placement placement;
     int nodes, nics_per_node;
-    uint32_t link_count;
-    bool *is_nic;                           /* [link_count] */
-    int *stand_in;                          /* [world_size] the simulated rank that represents each rank; NULL: all are simulated */
-    int *everybody;                         /* [world_size] 0, 1, ...; NULL likewise */
-    bool *kept;                             /* [link_count] links of simulated ranks; NULL likewise */
-    struct rank_links *ranks;               /* [world_size] */
-    int *nic_out, *nic_in;                  /* [nodes * nics_per_node] */
-    int *copies_to_device, *copies_to_host; /* [nodes] NO_LINK: no limit */
-    int *host_memory;                       /* [nodes] likewise */
-    int fabric;                             /* NO_LINK: none */
+    struct link_state *links; /* [link_count] */
+    uint32_t link_count, link_room;
+    int *stand_in;            /* [world_size] the simulated rank that represents each rank; NULL: all are simulated */
+    struct rank_links *ranks; /* [world_size] */
+    int fabric;               /* NO_LINK: none */
     /* [nodes, DT_SIM_MAX_LOAD * LOAD_STEPS + 1] the use that each load makes of its node's
      * processors, which are a link of 1e9 nanoseconds a second; NULL if ranks have their own
      * devices */
@@ -69,10 +84,7 @@ struct dt_sim_links {
     struct path **paths;                         /* [world_size] by sender */
     struct pattern (*copies)[DT_SIM_DIRECTIONS]; /* [world_size] */
 
-    /* used while a pattern is made */
-    double *weight;    /* [link_count], zeros between patterns */
-    uint32_t *others;  /* [link_count], zeros likewise: number of further operations like this one on the link */
-    uint32_t *touched; /* [link_count] */
+    uint32_t *touched; /* [link_count] the links of the pattern that is being made */
     uint32_t touched_count;
 };
 
