@@ -62,8 +62,7 @@ static const struct option_row options[] = {
      "energy of a token"},
     {"floor", 0, OPTION_TEXT, AT(planner.floor), "TOKENS", NULL,
      "with --objective memory: the least tokens a second; default: 90 % of the highest found"},
-    {"price", 0, OPTION_TEXT, AT(planner.price), "AMOUNT", NULL,
-     "the price the price of a GPU hour: the table then has the price of tokens"},
+    {"price", 0, OPTION_TEXT, AT(planner.price), "AMOUNT", NULL, "the price of a GPU hour: the table then has the price of tokens"},
     {"tokens", 0, OPTION_TEXT, AT(planner.tokens), "N", NULL, "tokens to train on: the table then has the time that they take"},
     {"deadline", 0, OPTION_TEXT, AT(planner.deadline), "TIME", NULL,
      "leave out plans that need longer for --tokens, in days or hours with their unit: 30d, 36h"},
@@ -169,21 +168,27 @@ static void keep_record(void *context, const struct experiment *e, dt_status sta
         snprintf(w->error, sizeof w->error, "%s", dt_error_message());
 }
 
+/* The time limit of the next search begins. */
+static void start_clock(struct progress_watch *w)
+{
+    w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
+}
+
 /* Rules of thumb may take as long again as the plan. */
 static dt_status follow_rules(const struct planner *p, struct progress_watch *w, struct rule_results *out)
 {
-    w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
+    start_clock(w);
     return rules_follow(p, out);
 }
 
 static dt_status find_reasons(const struct plan_options *o, const struct planner *p, struct progress_watch *w, struct planner_reasons *out)
 {
     *out = (struct planner_reasons){.chosen = {.count = 0}};
-    DT_TRY(why_not(p, &out->not));
+    why_not(p, &out->not);
     if (p->result.ranked == 0)
         return DT_OK;
-    DT_TRY(why_chosen(p, 0, &out->chosen));
-    DT_TRY(why_trusted(p, &out->trusted));
+    why_chosen(p, 0, &out->chosen);
+    why_trusted(p, &out->trusted);
     why_slow(p, &out->slow);
     if (!p->result.interrupted)
         DT_TRY(changes_find(p, &out->changes));
@@ -207,7 +212,7 @@ static dt_status print(const struct plan_options *o, const struct planner *p, co
 
 /* What --measure runs. */
 struct measuring {
-    int count, rounds; /* count: 0 where nothing is measured measured */
+    int count, rounds; /* count: 0 where nothing is measured */
 };
 
 /* Errors: DT_ERR_INVALID, DT_ERR_UNAVAILABLE with one line. */
@@ -260,7 +265,7 @@ static dt_status read_seconds(const char *text, double *out)
 static void watch_search(struct progress_watch *w, struct planner *p)
 {
     w->planner = p;
-    w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
+    start_clock(w);
     p->options.context = w;
     p->options.stop = interrupted;
     p->options.progress = show_progress;
@@ -358,7 +363,7 @@ static dt_status print_what_it_would_take(const struct plan_options *o, const st
     DT_TRY(planner_create(&o->unlimited, &all));
     struct search_options search = all->options;
     double own = own_score(p), score = INFINITY;
-    w->until_s = w->limit_s > 0 ? dt_clock_s() + w->limit_s : 0;
+    start_clock(w);
     search.context = w;
     search.stop = interrupted;
     search.only_best = true;

@@ -128,20 +128,19 @@ struct why {
 void why_say(struct why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Explain where the time of the candidate at `place` goes, what bounds it, and which links its
- * communication uses. Errors: DT_ERR_HOST_MEMORY. */
-dt_status why_chosen(const struct planner *planner, int place, struct why *out);
+ * communication uses. */
+void why_chosen(const struct planner *planner, int place, struct why *out);
 
-/* Explain why each paradigm that is not shown was rejected, and by how much. Errors:
- * DT_ERR_HOST_MEMORY. */
-dt_status why_not(const struct planner *planner, struct why *out);
+/* Explain why each paradigm that is not shown was rejected, and by how much. */
+void why_not(const struct planner *planner, struct why *out);
 
 /* Explain what the slow part (slow.by) costs, and which of the shown candidates loses least to it.
  * Adds nothing where no part is slow. */
 void why_slow(const struct planner *planner, struct why *out);
 
 /* Explain the predictions' errors: those of the first candidates, and which properties of the plan
- * were never measured. Errors: DT_ERR_HOST_MEMORY. */
-dt_status why_trusted(const struct planner *planner, struct why *out);
+ * were never measured. */
+void why_trusted(const struct planner *planner, struct why *out);
 
 /* How much less the candidate at `place` scores than the best (0.03: 3 %), and whether that exceeds
  * the predictions' errors. */

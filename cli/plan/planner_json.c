@@ -38,7 +38,7 @@ static dt_status add_plan(cJSON **array, const struct planner *p, int place)
     space_experiment(p->space, p->result.ranking[place], &e);
     strategy_describe(&e, strategy);
     struct confidence c = confidence_of(&e, &p->machine);
-    DT_TRY(why_chosen(p, place, &why));
+    why_chosen(p, place, &why);
     DT_TRY(config_of(p, place, &config));
     snprintf(hours, sizeof hours, "gpu_hours_per_1e9_%ss", e.model.family->unit);
     snprintf(joules, sizeof joules, "joules_per_%s", e.model.family->unit);

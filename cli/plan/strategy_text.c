@@ -31,41 +31,14 @@ static void add_order(char text[STRATEGY_BYTES], const char *name)
 /* Keys that have their own words in the text, have a column, or do not change the strategy. */
 static bool is_said(const char *path)
 {
-    static const char *const said[] = {"name",
-                                       "device",
-                                       "world_size",
-                                       "paradigm",
-                                       "gpus_per_node",
-                                       "straddle_nodes",
-                                       "batch_size",
-                                       "micro_batches",
-                                       "pipeline.stages",
-                                       "pipeline.paradigms",
-                                       "mesh.order",
-                                       "pipeline.chunks",
-                                       "pipeline.order",
-                                       "hsdp.shard_size",
-                                       "tensor.size",
-                                       "context.size",
-                                       "context.comm_type",
-                                       "activation",
-                                       "parameter_offload",
-                                       "fsdp.unit",
-                                       "fsdp.gather",
-                                       "ddp.bucket_mib",
-                                       "slow.by",
-                                       "slow.rank",
-                                       "slow.part",
-                                       "cluster",
-                                       "profile",
-                                       "rates",
-                                       "optimizer.learning_rate",
-                                       "loss_scaling"};
-    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-        if (strcmp(said[i], path) == 0)
-            return true;
-    return strncmp(path, "model.", 6) == 0 || strncmp(path, "optimizer.", 10) == 0 || strncmp(path, "steps.", 6) == 0 ||
-           strncmp(path, "timeout.", 8) == 0;
+    static const char said[] =
+        " name device world_size paradigm gpus_per_node straddle_nodes batch_size micro_batches pipeline.stages pipeline.paradigms "
+        "mesh.order pipeline.chunks pipeline.order hsdp.shard_size tensor.size context.size context.comm_type activation parameter_offload "
+        "fsdp.unit fsdp.gather ddp.bucket_mib slow.by slow.rank slow.part cluster profile rates loss_scaling ";
+    char word[96];
+    snprintf(word, sizeof word, " %s ", path);
+    return strstr(said, word) || strncmp(path, "model.", 6) == 0 || strncmp(path, "optimizer.", 10) == 0 ||
+           strncmp(path, "steps.", 6) == 0 || strncmp(path, "timeout.", 8) == 0;
 }
 
 /* Add every other key that differs from its default, so that new keys are never left out. */
@@ -90,6 +63,11 @@ static void add_others(char text[STRATEGY_BYTES], const struct experiment *e)
 
 void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
 {
+    static const char *const activations[] = {[ACTIVATION_CHECKPOINT] = "checkpoint",
+                                              [ACTIVATION_OFFLOAD] = "activations on the host",
+                                              [ACTIVATION_SELECTIVE] = "selective recomputation",
+                                              [ACTIVATION_CORE_ATTENTION] = "attention recomputed",
+                                              [ACTIVATION_SELECTIVE_OP] = "every second product recomputed"};
     const struct paradigm *p = e->strategy.paradigm;
     struct mesh_shape mesh = e->strategy.mesh;
     int shards = mesh_group_size(&mesh, MESH_SHARD), replicas = mesh.size[MESH_REPLICA], stages = mesh.size[MESH_PIPELINE];
@@ -111,16 +89,8 @@ void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
     int micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1);
     if (micro_batches > 1)
         add(text, ", %d micro-batches", micro_batches);
-    if (e->activation == ACTIVATION_CHECKPOINT)
-        add(text, ", checkpoint");
-    else if (e->activation == ACTIVATION_OFFLOAD)
-        add(text, ", activations on the host");
-    else if (e->activation == ACTIVATION_SELECTIVE)
-        add(text, ", selective recomputation");
-    else if (e->activation == ACTIVATION_CORE_ATTENTION)
-        add(text, ", attention recomputed");
-    else if (e->activation == ACTIVATION_SELECTIVE_OP)
-        add(text, ", every second product recomputed");
+    if (activations[e->activation])
+        add(text, ", %s", activations[e->activation]);
     if (e->parameter_offload)
         add(text, ", parameters on the host");
     if (p->reads & READS_UNITS && e->fsdp.unit == DT_UNIT_LINEAR)

@@ -180,7 +180,7 @@ static void say_axes(struct why *w, const struct planner *p, const struct experi
     }
 }
 
-dt_status why_chosen(const struct planner *p, int place, struct why *out)
+void why_chosen(const struct planner *p, int place, struct why *out)
 {
     const struct search_outcome *o = planner_outcome(p, place);
     struct experiment e;
@@ -191,7 +191,6 @@ dt_status why_chosen(const struct planner *p, int place, struct why *out)
     say_axes(out, p, &e);
     why_say(out, "memory: %.4g of %.4g GiB on the fullest %s%s", o->peak_bytes / 0x1p30, p->result.capacity_bytes / 0x1p30, planner_unit(p),
             o->host_peak_bytes > 0 ? ", the rest on the host" : "");
-    return DT_OK;
 }
 
 /* ---- the rejected candidates ---- */
@@ -256,11 +255,11 @@ static void say_rejected(struct why *w, const struct planner *p, int paradigm)
     else if (*p->result.short_of[paradigm])
         why_say(w, "%s: the smallest candidate takes %.4g of a %s's %.4g GiB, but lacks other memory: %s", name, least / 0x1p30,
                 planner_unit(p), capacity / 0x1p30, p->result.short_of[paradigm]);
-    else if (least > 0) /* 0: 0: no candidate was too large */
+    else if (least > 0) /* 0: no candidate was too large */
         why_say(w, "%s: its fast candidates do not fit; the smallest one needs %.4g of %.4g GiB", name, least / 0x1p30, capacity / 0x1p30);
 }
 
-dt_status why_not(const struct planner *p, struct why *out)
+void why_not(const struct planner *p, struct why *out)
 {
     bool there[PARADIGM_ROOM] = {false};
     *out = (struct why){.count = 0};
@@ -275,7 +274,6 @@ dt_status why_not(const struct planner *p, struct why *out)
         else
             say_rejected(out, p, paradigm);
     }
-    return DT_OK;
 }
 
 /* ---- a slow part ---- */
@@ -356,7 +354,7 @@ static void say_unseen(struct why *w, const struct planner *p, const struct expe
                 told);
 }
 
-dt_status why_trusted(const struct planner *p, struct why *out)
+void why_trusted(const struct planner *p, struct why *out)
 {
     bool said[PARADIGM_ROOM] = {false};
     char text[WHY_BYTES];
@@ -390,5 +388,4 @@ dt_status why_trusted(const struct planner *p, struct why *out)
     if (shown > 1 && close < shown - 1)
         why_say(out, "number%s %s differ%s from the first by more than the error", shown - close > 2 ? "s" : "", told,
                 shown - close > 2 ? "" : "s");
-    return DT_OK;
 }
