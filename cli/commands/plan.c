@@ -11,7 +11,6 @@
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/record/record.h"
-#include "predict/simulation.h"
 #include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"
 
@@ -96,9 +95,7 @@ static const struct option_row options[] = {
     {"rule", 'r', OPTION_FLAG, AT(rule), NULL, NULL, "also follow two rules of thumb, and print how much slower their plans are"},
     {"for", 0, OPTION_TEXT, AT(framework), "WHOM", framework_export_name,
      "search only what this framework can do, print the best plan as its job, as dtbench export does, and then which missing settings keep "
-     "it from the best "
-     "of "
-     "all. The words are"},
+     "it from the best of all. The words are"},
     {"json", 'j', OPTION_FLAG, AT(json), NULL, NULL, "print JSON: the plans with their configs and reasons"},
     {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, NULL, "no progress"},
     {0},
@@ -437,16 +434,13 @@ static struct planner_arguments arguments_of_box(const struct plan_options *o, c
 static dt_status record_best(const struct progress_watch *w, const struct map_box *box, struct dt_record_file *records)
 {
     struct experiment e;
-    struct simulated_system *system;
     struct measure_result result;
     char name[80];
     DT_TRY(planner_experiment(w->planner, 0, &e));
     snprintf(name, sizeof name, "%.40s%s%.16s", box->model ? box->model : "plan", box->batch ? ", batch " : "",
              box->batch ? box->batch : "");
     DT_TRY(dt_intern_into(&e.name, name));
-    DT_TRY(simulated_system_create_on(&w->planner->machine, &e, &system));
-    dt_status status = simulation_run_symmetric(&e, system, NULL, &result);
-    simulated_system_destroy(system);
+    dt_status status = search_simulate(&w->planner->machine, &e, NULL, &result);
     DT_THEN(status, write_record(w, records, &e, DT_OK, NULL, &result));
     measure_result_finish(&result);
     return status;

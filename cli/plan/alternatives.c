@@ -2,7 +2,6 @@
 
 #include "cli/text/text.h"
 #include "lib/base/dtype.h"
-#include "predict/simulation.h"
 #include "schedules/config/parse.h"
 
 #include <math.h>
@@ -177,7 +176,6 @@ struct replan {
 static dt_status score_winner(const struct planner *p, const struct replan *r, double *score)
 {
     struct experiment e = r->winner;
-    struct simulated_system *system;
     struct measure_result result;
     const struct measure_hooks hooks = {.context = p->options.context, .stop_requested = p->options.stop};
     *score = 0;
@@ -187,19 +185,14 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
         e.batch_size = p->request.global_batch / e.world_size;
     if (experiment_check(&e, "") < 0)
         return DT_OK;
-    DT_TRY(simulated_system_create_on(&r->machine, &e, &system));
-    dt_status status = simulation_run_symmetric(&e, system, &hooks, &result);
+    dt_status status = search_simulate(&r->machine, &e, &hooks, &result);
     if (status == DT_OK) {
-        double bytes = 0;
-        for (int i = 0; i < result.rank_count; i++)
-            bytes = fmax(bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
         double step_s = result.step_s[result.steps_done - 1];
         struct search_outcome outcome = {.step_s = step_s, .units_per_s = search_units_per_s(&e, step_s), .storage = result.storage};
         bool too_slow = search_floor_rate(&p->options, &e, &outcome) < p->options.floor_units_per_s;
-        *score = too_slow ? 0 : search_score(p->options.objective, &e, step_s, bytes);
+        *score = too_slow ? 0 : search_score(p->options.objective, &e, step_s, search_peak_bytes(&result));
     }
     measure_result_finish(&result);
-    simulated_system_destroy(system);
     return status == DT_ERR_OOM ? DT_OK : status;
 }
 

@@ -132,8 +132,7 @@ static dt_status check_device(const struct planner_arguments *a)
     if (access(CALIBRATED_CLUSTER, R_OK) != 0 || access(CALIBRATED_PROFILE, R_OK) != 0)
         return dt_fail(
             DT_ERR_UNAVAILABLE,
-            "--device %s: there is no %s and %s here: make them with dtbench calibrate, or name others with --cluster and --profile "
-            "name them",
+            "--device %s: there is no %s and %s here: make them with dtbench calibrate, or name others with --cluster and --profile",
             a->device, CALIBRATED_CLUSTER, CALIBRATED_PROFILE);
     return DT_OK;
 }
@@ -421,31 +420,24 @@ static dt_status find_floor(struct planner *p)
     return DT_OK;
 }
 
-/* Simulate a shown candidate again without slow hardware. */
-static dt_status simulate_equal(const struct planner *p, int place, double *units_per_s)
-{
-    struct experiment e;
-    struct simulated_system *system;
-    struct measure_result result;
-    DT_TRY(planner_experiment(p, place, &e));
-    e.slow.by = 0;
-    DT_TRY(simulated_system_create_on(&p->machine, &e, &system));
-    dt_status status = simulation_run_symmetric(&e, system, NULL, &result);
-    simulated_system_destroy(system);
-    if (status == DT_OK)
-        *units_per_s = search_units_per_s(&e, result.step_s[0]);
-    measure_result_finish(&result);
-    return status;
-}
-
+/* Simulate the shown candidates again without slow hardware. */
 static dt_status find_equal(struct planner *p)
 {
     int shown = planner_shown(p);
+    dt_status status = DT_OK;
     p->equal_units_per_s = calloc((size_t)shown + 1, sizeof *p->equal_units_per_s);
     DT_TRY(dt_allocated(p->equal_units_per_s, "no host memory for a plan"));
-    for (int place = 0; place < shown; place++)
-        DT_TRY(simulate_equal(p, place, &p->equal_units_per_s[place]));
-    return DT_OK;
+    for (int place = 0; place < shown && status == DT_OK; place++) {
+        struct experiment e;
+        struct measure_result result;
+        DT_TRY(planner_experiment(p, place, &e));
+        e.slow.by = 0;
+        status = search_simulate(&p->machine, &e, NULL, &result);
+        if (status == DT_OK)
+            p->equal_units_per_s[place] = search_units_per_s(&e, result.step_s[0]);
+        measure_result_finish(&result);
+    }
+    return status;
 }
 
 dt_status planner_search(struct planner *p)

@@ -120,8 +120,7 @@ static void say_limit(struct why *w, const struct search_outcome *o)
         what = "the host, which issues the kernels";
     why_say(w,
             "bound by %s: of the step, no schedule can avoid %d %% for kernels, %d %% for issuing them, %d %% for communication, %d %% for "
-            "copies "
-            "to and from the host",
+            "copies to and from the host",
             what, percent(b->compute_s, o->step_s), percent(b->host_s, o->step_s), percent(b->network_s, o->step_s),
             percent(b->host_link_s, o->step_s));
 }

@@ -12,7 +12,7 @@ struct bounds {
     const struct simulated_machine *machine;
     struct simulated_system *system; /* the base's system */
     struct network_bounds *network;
-    struct recordings *recordings, *own_recordings; /* own_recordings: NULL if they are the caller's */
+    struct recordings *recordings;
 };
 
 dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
@@ -21,21 +21,15 @@ dt_status bounds_create(const struct experiment *base, const struct simulated_ma
     struct bounds *b = calloc(1, sizeof *b);
     *out = NULL;
     DT_TRY(dt_allocated(b, "no host memory for bounds"));
-    *b = (struct bounds){.base = base, .machine = machine};
+    *b = (struct bounds){.base = base, .machine = machine, .recordings = recordings};
     dt_status status = simulated_system_create_on(machine, base, &b->system);
-    if (status < 0)
-        goto fail;
-    b->recordings = recordings;
-    DT_TRY_ELSE(fail, status, recordings ? DT_OK : recordings_create(base, machine, &b->own_recordings));
-    if (!recordings)
-        b->recordings = b->own_recordings;
-    DT_TRY_ELSE(fail, status, network_bounds_create(machine, b->system, &b->network));
+    DT_THEN(status, network_bounds_create(machine, b->system, &b->network));
+    if (status < 0) {
+        bounds_destroy(b);
+        return status;
+    }
     *out = b;
     return DT_OK;
-
-fail:
-    bounds_destroy(b);
-    return status;
 }
 
 void bounds_destroy(struct bounds *b)
@@ -44,7 +38,6 @@ void bounds_destroy(struct bounds *b)
         return;
     network_bounds_destroy(b->network);
     simulated_system_destroy(b->system);
-    recordings_destroy(b->own_recordings);
     free(b);
 }
 

@@ -227,9 +227,9 @@ dt_status network_bounds_messages(struct network_bounds *bounds, const struct ex
 struct bounds;
 struct recordings;
 
-/* For experiments that differ from `base` in keys of a space. recordings: the caller's, of the same
- * kernels; NULL: makes its own. Owner: the caller; base, machine and recordings outlive it. Errors:
- * DT_ERR_HOST_MEMORY, and those of simulated_system_create. */
+/* For experiments that differ from `base` in keys of a space. recordings: of the same kernels.
+ * Owner: the caller; base, machine and recordings outlive it. Errors: DT_ERR_HOST_MEMORY, and those
+ * of simulated_system_create. */
 dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
                         struct bounds **out);
 void bounds_destroy(struct bounds *bounds); /* takes NULL */
@@ -293,6 +293,14 @@ enum search_objective {
 double search_score(enum search_objective objective, const struct experiment *experiment, double step_s, double bytes);
 double search_units_per_s(const struct experiment *experiment, double step_s);
 
+/* Simulate an experiment on the machine. hooks: NULL, or as of simulation_run. Owner of *out: the
+ * caller, measure_result_finish, also after a failure. Errors: as simulation_run, and
+ * simulated_system_create_on. */
+dt_status search_simulate(const struct simulated_machine *machine, const struct experiment *experiment, const struct measure_hooks *hooks,
+                          struct measure_result *out);
+/* On the fullest device. */
+double search_peak_bytes(const struct measure_result *result);
+
 struct search_outcome;
 /* Seconds that training on `units` tokens (or images) takes, with loading and saves. */
 double search_training_s(const struct experiment *experiment, const struct search_outcome *outcome, double units);
@@ -345,7 +353,7 @@ struct search_options {
     bool diverse;                  /* find the best of each of `top` kinds, instead of the `top` best, which may be of one kind */
     double floor_units_per_s;      /* slower candidates are left out; 0 or NAN: none */
     double floor_units;            /* units of the training over which the floor is meant, with storage; 0: the rate of its steps */
-    struct recordings *recordings; /* kept between searches with one base model and machine's kernels (recordings.c); NULL: not kept */
+    struct recordings *recordings; /* of this base model and the machine's kernels (recordings.c); searches may share them */
     int threads;                   /* 0: as many as there are usable processors */
     bool all_simulated;            /* bounds leave nothing out: for tests */
     bool only_best;                /* leave out the extra candidates that are tried for paradigms without a result */

@@ -45,8 +45,6 @@ struct search {
     int level_end[LEVELS]; /* ends of levels in `order`; from LEVEL_OF_FIRST on */
     struct short_forms *shorts;
     struct simulated_system *system; /* the base's system */
-    struct recordings *recordings;   /* the caller's, or own_recordings */
-    struct recordings *own_recordings;
 
     pthread_mutex_t lock; /* guards everything below, and the result */
     int bounded;          /* number of candidates that threads have taken to find their bounds */
@@ -83,6 +81,9 @@ bool search_is_stopped(void *context);
 
 /* What to do next; the lock is held. */
 struct task search_next(struct search *search);
+
+/* Keep a failure and its message, or that the search was interrupted; the lock is held. */
+void search_note_failure(struct search *search, dt_status status);
 
 /* Do it. The lock is held, except during long work. */
 void search_do(struct search *search, struct task task);

@@ -118,13 +118,11 @@ static void *find_bounds_of_some(void *context)
 {
     struct search *s = context;
     struct bounds *bounds = NULL;
-    dt_status status = bounds_create(s->base, s->machine, s->recordings, &bounds);
+    dt_status status = bounds_create(s->base, s->machine, s->options->recordings, &bounds);
     DT_THEN(status, find_some(s, bounds));
     pthread_mutex_lock(&s->lock);
-    if (status < 0 && s->failure == DT_OK) {
-        s->failure = status;
-        snprintf(s->error, sizeof s->error, "%s", dt_error_message());
-    }
+    if (status < 0)
+        search_note_failure(s, status);
     pthread_mutex_unlock(&s->lock);
     bounds_destroy(bounds);
     return NULL;
@@ -200,9 +198,6 @@ static dt_status order_candidates(struct search *s)
 static dt_status prepare(struct search *s)
 {
     DT_TRY(simulated_system_create_on(s->machine, s->base, &s->system));
-    if (!s->recordings)
-        DT_TRY(recordings_create(s->base, s->machine, &s->own_recordings));
-    s->recordings = s->recordings ? s->recordings : s->own_recordings;
     DT_TRY(short_forms_create(s->machine, bounds_capacity_bytes(s->machine, s->system), search_is_stopped, s, &s->shorts));
     DT_TRY(find_bounds(s));
     for (int f = 0; f < FAMILIES; f++)
@@ -224,41 +219,28 @@ static void *work(void *context)
 
 /* ---- reports on paradigms that do not fit ---- */
 
-/* Find the exact bytes of the candidate's fullest GPU, and if these fit, which other memory is too
- * small. */
-static dt_status find_shortage(struct search *s, enum paradigm_kind paradigm, const struct experiment *e)
+/* For a paradigm without a result: simulate the candidate with the smallest bound of memory, for the
+ * exact bytes of its fullest GPU, and if these fit, which other memory is too small. */
+static dt_status find_shortage(struct search *s, enum paradigm_kind paradigm)
 {
     const struct measure_hooks hooks = {.context = s, .stop_requested = search_is_stopped};
-    struct simulated_system *system;
+    struct search_result *r = s->result;
     struct measure_result result;
-    double bytes = 0;
-    DT_TRY(simulated_system_create_on(s->machine, e, &system));
-    dt_status status = simulation_run_symmetric(e, system, &hooks, &result);
-    for (int i = 0; i < result.rank_count; i++)
-        bytes = fmax(bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
-    s->result->least_bytes[paradigm] = bytes;
-    if (status == DT_ERR_OOM && bytes <= s->result->capacity_bytes)
-        snprintf(s->result->short_of[paradigm], SEARCH_SHORT_BYTES, "%.*s", SEARCH_SHORT_BYTES - 1, dt_error_message());
-    measure_result_finish(&result);
-    simulated_system_destroy(system);
-    s->stopped |= status == DT_ERR_INTERRUPTED;
-    return status == DT_ERR_OOM || status == DT_ERR_INTERRUPTED ? DT_OK : status;
-}
-
-/* For a paradigm without a result: simulate the candidate with the smallest bound of memory. */
-static dt_status find_least_bytes(struct search *s, enum paradigm_kind paradigm)
-{
     struct experiment e;
     int least = -1;
-    for (int i = 0; i < s->result->count; i++) {
-        const struct search_outcome *outcome = &s->result->outcomes[i];
-        if (outcome->paradigm == paradigm && (least < 0 || outcome->bound.bytes < s->result->outcomes[least].bound.bytes))
+    for (int i = 0; i < r->count; i++)
+        if (r->outcomes[i].paradigm == paradigm && (least < 0 || r->outcomes[i].bound.bytes < r->outcomes[least].bound.bytes))
             least = i;
-    }
     if (least < 0 || s->has_result[paradigm])
         return DT_OK;
     space_experiment(s->space, least, &e);
-    return find_shortage(s, paradigm, &e);
+    dt_status status = search_simulate(s->machine, &e, &hooks, &result);
+    r->least_bytes[paradigm] = search_peak_bytes(&result);
+    if (status == DT_ERR_OOM && r->least_bytes[paradigm] <= r->capacity_bytes)
+        snprintf(r->short_of[paradigm], SEARCH_SHORT_BYTES, "%.*s", SEARCH_SHORT_BYTES - 1, dt_error_message());
+    measure_result_finish(&result);
+    s->stopped |= status == DT_ERR_INTERRUPTED;
+    return status == DT_ERR_OOM || status == DT_ERR_INTERRUPTED ? DT_OK : status;
 }
 
 /* Keep only the first of several twins in the ranking. Twins have equal scores, so they are close
@@ -311,7 +293,7 @@ static dt_status conclude(struct search *s)
 {
     struct search_result *r = s->result;
     for (int p = 0; paradigm_of((enum paradigm_kind)p) && !s->stopped && !s->options->only_best; p++)
-        DT_TRY(find_least_bytes(s, (enum paradigm_kind)p));
+        DT_TRY(find_shortage(s, (enum paradigm_kind)p));
     memset(r->states, 0, sizeof r->states);
     for (int i = 0; i < r->count; i++)
         r->states[r->outcomes[i].state]++;
@@ -348,7 +330,6 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
                        .base = base,
                        .machine = machine,
                        .options = options,
-                       .recordings = options->recordings,
                        .result = out,
                        .worst_kept = options->better_than > 0 ? options->better_than : INFINITY,
                        .best_units_per_s = NAN,
@@ -368,7 +349,6 @@ dt_status search_run(const struct space *space, const struct experiment *base, c
     free(s.kept);
     short_forms_destroy(s.shorts);
     simulated_system_destroy(s.system);
-    recordings_destroy(s.own_recordings);
     dt_heap_finish(&s.sharpened);
     out->seconds = dt_clock_s() - begun_s;
     return status;

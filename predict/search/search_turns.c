@@ -1,41 +1,8 @@
 #include "predict/search/search_parts.h"
 
-#include "predict/simulation.h"
-#include "schedules/plan/plan.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-double search_score(enum search_objective objective, const struct experiment *e, double step_s, double bytes)
-{
-    double tokens = (double)experiment_global_batch(e) * dt_model_units(&e->model);
-    switch (objective) {
-    case SEARCH_MEMORY: return bytes;
-    case SEARCH_COST:
-    case SEARCH_ENERGY: return e->world_size * step_s / tokens;
-    case SEARCH_TOKENS: break;
-    }
-    return step_s / tokens;
-}
-
-double search_units_per_s(const struct experiment *e, double step_s)
-{
-    return (double)experiment_global_batch(e) * dt_model_units(&e->model) / step_s;
-}
-
-double search_training_s(const struct experiment *e, const struct search_outcome *outcome, double units)
-{
-    struct dt_metrics times;
-    double steps = units / (outcome->units_per_s * outcome->step_s);
-    training_time_predict(e, &outcome->storage, steps, steps * outcome->step_s, &times);
-    return times.training_s;
-}
-
-double search_floor_rate(const struct search_options *options, const struct experiment *e, const struct search_outcome *outcome)
-{
-    return options->floor_units > 0 ? options->floor_units / search_training_s(e, outcome, options->floor_units) : outcome->units_per_s;
-}
 
 enum { TRIES_OF_PARADIGM = 16, TRIES_OF_FAMILY = 6, LEVEL_OF_OPENING = 1 };
 
@@ -185,17 +152,6 @@ bool search_is_stopped(void *context)
     return s->options->stop && s->options->stop(s->options->context);
 }
 
-static dt_status simulate(struct search *s, const struct experiment *e, bool stops, struct measure_result *result)
-{
-    struct measure_hooks hooks = {.context = s, .stop_requested = stops ? search_is_stopped : NULL};
-    struct simulated_system *system;
-    *result = (struct measure_result){0};
-    DT_TRY(simulated_system_create_on(s->machine, e, &system));
-    dt_status status = simulation_run_symmetric(e, system, &hooks, result);
-    simulated_system_destroy(system);
-    return status;
-}
-
 bool search_are_twins(const struct search *s, int left, int right)
 {
     const struct search_outcome *a = &s->result->outcomes[left], *b = &s->result->outcomes[right];
@@ -252,7 +208,7 @@ static void note_result(struct search *s, int index, const struct experiment *e,
     s->best_units_per_s = fmax(s->best_units_per_s, outcome->units_per_s);
 }
 
-static void note_failure(struct search *s, dt_status status)
+void search_note_failure(struct search *s, dt_status status)
 {
     if (status == DT_ERR_INTERRUPTED) {
         s->stopped = true;
@@ -274,17 +230,16 @@ static void note(struct search *s, int index, const struct experiment *e, dt_sta
 {
     const struct search_options *o = s->options;
     struct search_outcome *outcome = &s->result->outcomes[index];
-    outcome->peak_bytes = outcome->host_peak_bytes = 0;
-    for (int i = 0; i < result->rank_count; i++) {
-        outcome->peak_bytes = fmax(outcome->peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
+    outcome->peak_bytes = search_peak_bytes(result);
+    outcome->host_peak_bytes = 0;
+    for (int i = 0; i < result->rank_count; i++)
         outcome->host_peak_bytes = fmax(outcome->host_peak_bytes, (double)result->ranks[i].memory.host.peak_total_bytes);
-    }
     if (status == DT_OK)
         note_result(s, index, e, result);
     else if (status == DT_ERR_OOM)
         outcome->state = SEARCH_OUT_OF_MEMORY;
     else
-        note_failure(s, status);
+        search_note_failure(s, status);
     if (status != DT_OK && status != DT_ERR_OOM)
         return;
     s->simulated += status == DT_OK;
@@ -357,11 +312,12 @@ static dt_status look_shortly(struct search *s, struct task *task, const struct 
     return status;
 }
 
-static void simulate_and_note(struct search *s, int index, const struct experiment *e)
+static void simulate_and_note(struct search *s, int index, const struct experiment *e, bool stops)
 {
+    const struct measure_hooks hooks = {.context = s, .stop_requested = stops ? search_is_stopped : NULL};
     struct measure_result result;
     pthread_mutex_unlock(&s->lock);
-    dt_status status = simulate(s, e, true, &result);
+    dt_status status = search_simulate(s->machine, e, &hooks, &result);
     pthread_mutex_lock(&s->lock);
     note(s, index, e, status, &result);
     measure_result_finish(&result);
@@ -387,9 +343,9 @@ void search_do(struct search *s, struct task task)
     if (task.look != LOOK_WHOLE)
         status = look_shortly(s, &task, &e);
     if (status < 0)
-        note_failure(s, status);
+        search_note_failure(s, status);
     else if (task.index >= 0)
-        simulate_and_note(s, index, &e);
+        simulate_and_note(s, index, &e, true);
     if (task.opens)
         note_opening(s, index);
 }
@@ -398,16 +354,15 @@ void search_save(struct search *s)
 {
     enum { TRIES = 12, OF_BEST = 4 };
     double most_bytes = s->result->capacity_bytes;
+    pthread_mutex_lock(&s->lock);
     for (int tries = 0; tries < TRIES && isnan(s->best_units_per_s) && s->failure == DT_OK; tries++) {
         int index = easiest(s, -1, most_bytes, tries >= OF_BEST);
         if (index < 0)
             continue;
-        struct measure_result result;
         struct experiment e;
         space_experiment(s->space, index, &e);
-        dt_status status = simulate(s, &e, false, &result);
-        note(s, index, &e, status, &result);
-        measure_result_finish(&result);
+        simulate_and_note(s, index, &e, false);
         most_bytes = LESS * s->result->outcomes[index].bound.bytes;
     }
+    pthread_mutex_unlock(&s->lock);
 }

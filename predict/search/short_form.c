@@ -67,28 +67,30 @@ static bool tells_time(const struct experiment *few, int left)
 
 /* Record the last and the first stage, which have the head and what a framework does after it, and
  * most micro-batches at a time. */
-static dt_status record_ends(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system,
-                             struct known *out)
+static dt_status record_ends(const struct short_forms *f, const struct experiment *e, struct known *out)
 {
+    struct simulated_system *system;
     int last = 0;
     while (experiment_rank_of_kind(e, last + 1) >= 0)
         last++;
     out->fits = true;
-    for (int end = last > 0 ? 1 : 0; end >= 0 && out->fits; end--) {
+    DT_TRY(simulated_system_create_on(f->machine, e, &system));
+    dt_status status = DT_OK;
+    for (int end = last > 0 ? 1 : 0; end >= 0 && out->fits && status == DT_OK; end--) {
         struct dt_memory_usage usage;
-        DT_TRY(simulation_fits(e, system, experiment_rank_of_kind(e, end ? last : 0), f->capacity_bytes, &out->fits, &usage));
+        status = simulation_fits(e, system, experiment_rank_of_kind(e, end ? last : 0), f->capacity_bytes, &out->fits, &usage);
         out->bytes = fmax(out->bytes, out->fits ? (double)usage.device.peak_total_bytes : f->capacity_bytes);
     }
-    return DT_OK;
+    simulated_system_destroy(system);
+    return status;
 }
 
-static dt_status simulate(const struct short_forms *f, const struct experiment *e, const struct simulated_system *system, struct known *out)
+static dt_status simulate(const struct short_forms *f, const struct experiment *e, struct known *out)
 {
-    struct measure_hooks hooks = {.context = f->context, .stop_requested = f->stop};
+    const struct measure_hooks hooks = {.context = f->context, .stop_requested = f->stop};
     struct measure_result result;
-    dt_status status = simulation_run_symmetric(e, system, &hooks, &result);
-    for (int i = 0; i < result.rank_count; i++)
-        out->bytes = fmax(out->bytes, (double)result.ranks[i].memory.device.peak_total_bytes);
+    dt_status status = search_simulate(f->machine, e, &hooks, &result);
+    out->bytes = search_peak_bytes(&result);
     if (status == DT_OK)
         out->step_s = result.step_s[result.steps_done - 1];
     out->fits = status == DT_OK;
@@ -105,12 +107,7 @@ struct question {
 static dt_status make(void *context, void *value)
 {
     const struct question *q = context;
-    struct known *out = value;
-    struct simulated_system *system;
-    DT_TRY(simulated_system_create_on(q->forms->machine, q->experiment, &system));
-    dt_status status = (q->time ? simulate : record_ends)(q->forms, q->experiment, system, out);
-    simulated_system_destroy(system);
-    return status;
+    return (q->time ? simulate : record_ends)(q->forms, q->experiment, value);
 }
 
 /* `e` is a shortened experiment; this function resolves it. */

@@ -37,6 +37,7 @@ struct scene {
     struct simulated_machine machine;
     struct space_request request;
     struct space *space;
+    struct recordings *recordings;
 };
 
 static void scene_of(const char *text, const struct space_request *request, struct scene *out)
@@ -49,6 +50,7 @@ static void scene_of(const char *text, const struct space_request *request, stru
     free(e);
     CHECK_OK(simulated_machine_load(&out->base, &out->machine));
     CHECK_OK(space_create(&out->base, &out->machine, &out->request, &out->space));
+    CHECK_OK(recordings_create(&out->base, &out->machine, &out->recordings));
 }
 
 /* A small model on a few GPUs of some cluster, under some software. */
@@ -76,6 +78,7 @@ static void random_scene(struct dice *d, int max_batch, const struct space_reque
 static void scene_finish(struct scene *s)
 {
     space_destroy(s->space);
+    recordings_destroy(s->recordings);
 }
 
 /* ---- bounds ---- */
@@ -136,7 +139,7 @@ static void nothing_passes_a_bound(void)
         struct scene s;
         struct bounds *bounds;
         random_scene(&d, 16, &requests[n / OF_A_SCENE % 2], &s);
-        CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
+        CHECK_OK(bounds_create(&s.base, &s.machine, s.recordings, &bounds));
         for (int i = 0; i < OF_A_SCENE; i++)
             compare_bound(bounds, &s, roll(&d, space_count(s.space)), &worst);
         bounds_destroy(bounds);
@@ -157,7 +160,7 @@ static void offloaded_inputs_are_on_the_host(void)
     scene_of("{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 2, \"paradigm\": \"ddp\", "
              "\"model\": {\"layers\": 24, \"heads\": 2, \"hidden\": 64, \"vocab_size\": 100, \"block_size\": 64}}",
              &request, &s);
-    CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
+    CHECK_OK(bounds_create(&s.base, &s.machine, s.recordings, &bounds));
     for (int i = 0; i < space_count(s.space); i += 1 + space_count(s.space) / 40)
         compare_bound(bounds, &s, i, &worst);
     CHECK(worst.count > 0, "no candidate");
@@ -198,7 +201,7 @@ static void stages_that_share_cards(void)
             rows[i].cluster, rows[i].nodes * rows[i].per_node, rows[i].per_node, rows[i].mesh, rows[i].tensor, rows[i].stages,
             rows[i].order);
         scene_of(text, &request, &s);
-        CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
+        CHECK_OK(bounds_create(&s.base, &s.machine, s.recordings, &bounds));
         compare_bound_of(bounds, &s, &s.base, &worst);
         CHECK(worst.time >= rows[i].least, "row %zu: the bound tells %.3f of the step", i, worst.time);
         bounds_destroy(bounds);
@@ -257,11 +260,17 @@ static const char *const seldom[] = {"activation=offload,selective,selective_op"
                                      "mesh.order=tensor-data-pipeline", "ddp.bucket_mib=100"};
 enum { SELDOM = sizeof seldom / sizeof *seldom };
 
+static void run(const struct scene *s, struct search_options options, struct search_result *out)
+{
+    options.recordings = s->recordings;
+    CHECK_OK(search_run(s->space, &s->base, &s->machine, &options, out));
+}
+
 static void search(const struct scene *s, enum search_objective objective, bool diverse, bool all, struct search_result *out)
 {
     const struct search_options options = {
         .objective = objective, .top = 3, .diverse = diverse, .all_simulated = all, .threads = 2, .only_best = all};
-    CHECK_OK(search_run(s->space, &s->base, &s->machine, &options, out));
+    run(s, options, out);
 }
 
 /* diverse: the best of each of three kinds; else the three best. */
@@ -321,7 +330,7 @@ static void worse_ones_of_a_kind_are_left_out(void)
     scene_of("{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 4, \"paradigm\": \"ddp\", "
              "\"model\": {\"layers\": 4, \"heads\": 4, \"hidden\": 256}}",
              &request, &s);
-    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
+    run(&s, options, &found);
     CHECK(found.kinds > 3 && found.kinds < options.top, "%d kinds", found.kinds);
     CHECK(found.states[SEARCH_NOT_NEEDED] > found.states[SEARCH_SIMULATED], "%d of %d were simulated", found.states[SEARCH_SIMULATED],
           found.count);
@@ -338,11 +347,11 @@ static void the_least_memory(void)
     scene_of("{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 8, \"paradigm\": \"ddp\", "
              "\"model\": {\"preset\": \"GPTSmall\"}}",
              &request, &s);
-    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &fastest));
+    run(&s, options, &fastest);
     const struct search_outcome *best = &fastest.outcomes[fastest.ranking[0]];
     options.objective = SEARCH_MEMORY;
     options.floor_units_per_s = 0.5 * best->units_per_s;
-    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
+    run(&s, options, &found);
     const struct search_outcome *least = &found.outcomes[found.ranking[0]];
     CHECK(least->peak_bytes < best->peak_bytes && least->units_per_s >= options.floor_units_per_s, "%.3g bytes at %.0f tokens/s",
           least->peak_bytes, least->units_per_s);
@@ -373,7 +382,7 @@ static void an_interrupted_search_has_results(void)
     struct search_result found;
     struct scene s;
     scene_of("{\"device\": \"sim\", \"world_size\": 8, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
-    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
+    run(&s, options, &found);
     CHECK(found.interrupted && found.ranked == 3, "interrupted %d, %d results", found.interrupted, found.ranked);
     int told = 0;
     for (int state = 0; state < SEARCH_STATES; state++)
@@ -395,7 +404,7 @@ static void a_search_stopped_at_once_has_a_result(void)
     struct search_result found;
     struct scene s;
     scene_of("{\"device\": \"sim\", \"world_size\": 16, \"paradigm\": \"ddp\", \"model\": {\"preset\": \"GPTSmall\"}}", &request, &s);
-    CHECK_OK(search_run(s.space, &s.base, &s.machine, &options, &found));
+    run(&s, options, &found);
     CHECK(found.interrupted && found.ranked > 0, "interrupted %d, %d results", found.interrupted, found.ranked);
     search_result_finish(&found);
     scene_finish(&s);
@@ -540,7 +549,7 @@ static double compute_bound_s(struct scene *s)
 {
     struct bounds *bounds;
     struct bound bound;
-    CHECK_OK(bounds_create(&s->base, &s->machine, NULL, &bounds));
+    CHECK_OK(bounds_create(&s->base, &s->machine, s->recordings, &bounds));
     CHECK_OK(bounds_find(bounds, &s->base, &bound));
     bounds_destroy(bounds);
     return bound.compute_s;
@@ -576,7 +585,7 @@ static void a_slower_host(void)
     for (int slow = 0; slow < 2; slow++) {
         struct bounds *bounds;
         s.machine.profile.host.step_s += slow;
-        CHECK_OK(bounds_create(&s.base, &s.machine, NULL, &bounds));
+        CHECK_OK(bounds_create(&s.base, &s.machine, s.recordings, &bounds));
         CHECK_OK(bounds_find(bounds, &s.base, &bound[slow]));
         bounds_destroy(bounds);
     }
