@@ -95,9 +95,11 @@ static const struct {
     bool of_host;    /* counts only if both records have it; predictions do not depend on it */
     bool noted;      /* only noted, no reason to refuse: systems are updated often, rarely with an effect */
 } facts[] = {
-    {"device", false, false, false},   {"device_name", false, false, false},     {"driver", false, false, false},
-    {"processor", false, true, false}, {"products", true, true, false}, /* products: what computes them */
-    {"kernel", false, true, true},     {"threads_per_rank", true, false, false}, {"tuning", false, false, false},
+    {"device", false, false, false}, {"device_name", false, false, false},
+    {"driver", false, false, false}, {"processor", false, true, false},
+    {"products", true, true, false}, /* products: what computes them */
+    {"kernel", false, true, true},   {"threads_per_rank", true, false, false},
+    {"tuning", false, false, false}, {"warpgroup_kernels", false, true, true},
 };
 
 static void find_facts(struct compare *c, const struct pairing *by, const struct record_facts *base, const struct record_facts *new)

@@ -219,6 +219,14 @@ static void show_step(void *context, int step, double seconds, double loss)
     draft_step(run->hooks->draft);
 }
 
+/* A kernel that hangs in its trial cannot be stopped. */
+static const char *untried_advice(const struct run *run)
+{
+    const struct dt_device *device = run->execution->device;
+    bool tries = device && dt_device_kind_of(device)->gpus && run->experiment->warpgroup_kernels == DT_WARPGROUPS_AUTO;
+    return tries && !run->started ? "; with \"warpgroup_kernels\": false no kernel is tried before the first step" : "";
+}
+
 /* Runs in the watch's thread: the limit has passed, or a message to the other ranks cannot be
  * sent. */
 static void end_hanging(void *context)
@@ -227,12 +235,13 @@ static void end_hanging(void *context)
     const struct experiment *e = run->experiment;
     int done = run->report->result.losses_done, warmup = done - run->report->result.steps_done;
     int steps = (warmup > e->steps.warmup ? warmup : e->steps.warmup) + e->steps.timed;
-    char error[200];
+    char error[320];
     alarm(3 * RANK_0_WRITES_S); /* the hanging thread may hold a lock that printing needs */
     if (run->report->status == DT_OK) {
         snprintf(error, sizeof error,
-                 "rank %d: step %d of %d did not end within timeout.%s %g s: it hangs in a library; other ranks may be gone", run->rank,
-                 done + 1, steps, run->started ? "step_s" : "init_s", run->started ? e->timeout.step_s : e->timeout.init_s);
+                 "rank %d: step %d of %d did not end within timeout.%s %g s: it hangs in a library; other ranks may be gone%s", run->rank,
+                 done + 1, steps, run->started ? "step_s" : "init_s", run->started ? e->timeout.step_s : e->timeout.init_s,
+                 untried_advice(run));
         report_end(run->report, DT_ERR_TIMEOUT, error);
         if (run->execution->world)
             dt_comm_dump(run->execution->world, stderr);

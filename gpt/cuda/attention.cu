@@ -192,7 +192,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
         f.keys = ordered.data;
     }
     f.shape.row_bytes = access_bytes((size_t)f.shape.width, a->qkv, a->out, f.keys);
-    bool hopper = dt_cuda_warpgroup_kernels(k->base->device) && attention_fits_hopper(f);
+    bool hopper = (k->base->trials.in_use & GPT_CUDA_HOPPER_ATTENTION) && attention_fits_hopper(f);
     switch (k->model.dtype) {
     case DT_FP16: DT_TRY((hopper ? attention_forward_hopper<__half> : attention_forward_tensor<__half>)(stream, a->samples, f)); break;
     case DT_BF16:

@@ -60,6 +60,7 @@ static dt_status cuda_create(struct dt_kernels *base, const struct dt_model *mod
     k->arrivals = arrivals;
     DT_TRY_ELSE(fail, status, fill_memory(k));
     DT_TRY_ELSE(fail, status, gpt_cuda_linear_create(k));
+    DT_TRY_ELSE(fail, status, gpt_cuda_try_hopper(k));
     *out = k;
     return DT_OK;
 fail:

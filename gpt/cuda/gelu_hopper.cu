@@ -241,7 +241,7 @@ extern "C" bool gpt_cuda_gelu_gradient_fits(const struct gpt_kernels *k, const s
 {
     const struct gpt_linear_gelu_input_gradient *p = &a->product;
     uintptr_t all = (uintptr_t)p->dy | (uintptr_t)p->w | (uintptr_t)p->hidden | (uintptr_t)p->dx | (uintptr_t)a->active;
-    return dt_cuda_warpgroup_kernels(k->base->device) && gpt_of(&k->model)->mlp == GPT_MLP_GELU && k->model.dtype != DT_FP32 &&
+    return (k->base->trials.in_use & GPT_CUDA_HOPPER_GELU) && gpt_of(&k->model)->mlp == GPT_MLP_GELU && k->model.dtype != DT_FP32 &&
            p->rows > 0 && p->in % 8 == 0 && p->out % 8 == 0 && p->in > 0 && p->out > 0 && all % 16 == 0;
 }
 

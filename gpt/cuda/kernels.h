@@ -14,6 +14,10 @@ extern "C" {
 
 enum { GPT_CUDA_ARRIVALS = 4096 };
 
+/* Kernels for Hopper's warpgroups, as bits of dt_trials.in_use: attention_hopper.cu,
+ * gelu_hopper.cu. */
+enum { GPT_CUDA_HOPPER_ATTENTION = 1, GPT_CUDA_HOPPER_GELU = 2 };
+
 struct gpt_kernels {
     struct dt_kernels *base; /* the kernels of all families: the device, and the step in device memory */
     struct dt_model model;
@@ -49,8 +53,13 @@ dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
 dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums,
                                          void *active, size_t rows, size_t columns, bool accumulate);
 
+/* hopper.c: set k->base->trials by dt_cuda_warpgroup_kernels, and for `auto` by a trial of the
+ * kernels that this model may use. Blocks; k is complete. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY;
+ * DT_ERR_DEVICE if a kernel ends the device's work. A wrong result is no error. */
+dt_status gpt_cuda_try_hopper(struct gpt_kernels *k);
+
 /* gelu_hopper.cu: whether gelu_gradient_sums is one kernel, for the exact GELU with
- * dt_cuda_warpgroup_kernels; and that kernel, whose db may be NULL. */
+ * GPT_CUDA_HOPPER_GELU; and that kernel, whose db may be NULL. */
 bool gpt_cuda_gelu_gradient_fits(const struct gpt_kernels *k, const struct gpt_gelu_gradient_sums *a);
 dt_status gpt_cuda_gelu_gradient_in_one(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_gelu_gradient_sums *a);
 

@@ -46,13 +46,18 @@ static inline void dt_buffer_move(struct dt_buffer *to, struct dt_buffer *from)
     memset(from, 0, sizeof *from);
 }
 
+/* Whether kernels that are made for the warpgroups of compute capability 9.0 are used where they
+ * exist. auto: on such a GPU, if they give there what the other kernels give (struct dt_trials in
+ * lib/kernels/kernels.h). always: without this trial; other GPUs are refused. */
+enum dt_warpgroup_kernels { DT_WARPGROUPS_AUTO, DT_WARPGROUPS_NEVER, DT_WARPGROUPS_ALWAYS };
+
 struct dt_device_options {
-    uint64_t memory_limit_bytes;      /* 0: the device's own size (cpu: all of memory_bytes), or no limit (sim) */
-    int threads;                      /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
-    int local_rank, local_size;       /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
-    bool early_launch;                /* cuda: kernels may be launched before the kernels queued before them have ended */
-    bool warpgroup_kernels;           /* cuda: use the kernels made for compute capability 9.0, where they exist */
-    int spared_multiprocessors;       /* cuda: multiprocessors that matrix products leave to concurrent kernels */
+    uint64_t memory_limit_bytes;                 /* 0: the device's own size (cpu: all of memory_bytes), or no limit (sim) */
+    int threads;                                 /* cpu: threads of one kernel; 0: processors of this process / local_size, at least 1 */
+    int local_rank, local_size;                  /* place among the ranks of this machine; 0 and 1 when alone (local_size 0 counts as 1) */
+    bool early_launch;                           /* cuda: kernels may be launched before the kernels queued before them have ended */
+    enum dt_warpgroup_kernels warpgroup_kernels; /* cuda */
+    int spared_multiprocessors;                  /* cuda: multiprocessors that matrix products leave to concurrent kernels */
     bool share;                       /* cuda: ranks may share GPUs: local_rank % GPUs. false: a rank without its own GPU is refused */
     uint64_t host_memory_limit_bytes; /* limit of dt_alloc_host; 0: the machine's memory (cpu), or no limit (sim) */
     const struct dt_sim_device *sim;  /* sim: what to record (lib/device/sim.h), copied; NULL: count memory alone */

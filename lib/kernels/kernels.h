@@ -78,6 +78,15 @@ struct dt_normal {
     float standard_deviation;
 };
 
+/* Kernels that replace others only if they are right on this very device. When kernels are created,
+ * each of these is run once beside the kernels that it replaces. Nothing is timed, so that results
+ * do not depend on timing. */
+struct dt_trials {
+    const char *const *names; /* of the kernels, by bit; NULL: there are none */
+    unsigned in_use;          /* bits; before the first call the caller removes those that other ranks do not use */
+    char doubt[240];          /* the first kernel that is not used because its trial went wrong, and why; "": none */
+};
+
 struct dt_kernel_backend;
 struct dt_simd;
 struct dt_cuda_step;
@@ -93,6 +102,7 @@ struct dt_kernels {
     uint32_t first_sample; /* number of the step's first sample, to which families add their first_sample */
     float rate;            /* factor of the learning rates of the next step, which begin_step copies; 1 at first */
     int multiprocessors;   /* only cuda */
+    struct dt_trials trials;
 
     /* Data for work on the host's processor: for all kernels on cpu; on cuda for updates of
      * parameters in host memory. */

@@ -230,8 +230,9 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
                 facts->gpu_conditions ? cJSON_Parse(facts->gpu_conditions) : dt_json_text(NULL), dt_json_text(facts->doubts));
     dt_json_add(&p, "dtbench: %s, git_commit: %s, versions: %p, kernel: %p, processor: %s", dt_version(), dt_git_commit(),
                 describe_versions(facts->versions), dt_json_text(known ? kernel : NULL), processor);
-    dt_json_add(&p, "launcher: %p, rank_proof: %p, graph: %p, products: %p", dt_json_text(facts->launcher), dt_json_text(facts->secret),
-                dt_json_text(facts->graph), dt_json_text(facts->products));
+    dt_json_add(&p, "launcher: %p, rank_proof: %p, graph: %p, products: %p, warpgroup_kernels: %p", dt_json_text(facts->launcher),
+                dt_json_text(facts->secret), dt_json_text(facts->graph), dt_json_text(facts->products),
+                dt_json_text(facts->warpgroup_kernels));
     dt_json_add(&p, "tuning: %p, network: %p, simulated: %p, slurm: %p, environment: %p, nccl_files: %p, started: %p",
                 describe_tuning(facts), describe_network(facts), describe_simulated(facts), describe_slurm(facts->slurm),
                 describe_environment(facts->settings), describe_nccl_files(facts->device),

@@ -52,6 +52,7 @@ struct dt_provenance_facts {
     const char *driver;                         /* the GPU driver's version */
     const char *graph;                          /* how a GPU's steps were queued: "replayed", "off", or the reason why not */
     const char *products;                       /* the library or unit that computed matrix products: "amx", "onednn" */
+    const char *warpgroup_kernels;              /* the kernels for Hopper that were used: "attention, gelu gradient" */
     struct dt_provenance_file cluster, profile; /* of sim */
     struct {
         const char *transports, *network, *cards; /* "P2P/CUMEM, NET/IB", "IB", "mlx5_0:1/IB": word lists */

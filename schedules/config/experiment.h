@@ -110,14 +110,14 @@ struct experiment {
         double initial, growth, backoff;
         int window; /* steps */
     } dynamic_loss_scale;
-    bool fused_kernels;         /* cuda: use fused kernels where they exist */
-    bool early_launch;          /* cuda: a kernel is launched before the kernels queued before it have ended */
-    bool warpgroup_kernels;     /* cuda: use kernels for Hopper's warpgroups where they exist */
-    int spared_multiprocessors; /* cuda: multiprocessors that products leave to concurrent kernels */
-    bool graph;                 /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
-    bool graph_across_nodes;    /* also if the ranks are on several nodes */
-    bool graph_in_pipelines;    /* also in a pipeline */
-    bool register_buffers;      /* with NCCL */
+    bool fused_kernels;                          /* cuda: use fused kernels where they exist */
+    bool early_launch;                           /* cuda: a kernel is launched before the kernels queued before it have ended */
+    enum dt_warpgroup_kernels warpgroup_kernels; /* cuda: "auto", "never", "always" */
+    int spared_multiprocessors;                  /* cuda: multiprocessors that products leave to concurrent kernels */
+    bool graph;              /* on devices that have graphs, a step is captured and replayed (schedules/run/trainer.h) */
+    bool graph_across_nodes; /* also if the ranks are on several nodes */
+    bool graph_in_pipelines; /* also in a pipeline */
+    bool register_buffers;   /* with NCCL */
     uint64_t seed;
     struct {
         const char *source; /* "random", or a file */

@@ -85,7 +85,7 @@ WHERE(of_gpus, on_gpus(e))
 WHERE(of_timed_warmup, e->steps.warmup_s > 0 && (!e->strategy.device || !e->strategy.device->simulated))
 WHERE(of_separate_kernels, on_gpus(e) && !e->fused_kernels)
 WHERE(of_early_launch, on_gpus(e) && e->early_launch)
-WHERE(of_warpgroups, on_gpus(e) && e->warpgroup_kernels)
+WHERE(of_warpgroups, on_gpus(e) && e->warpgroup_kernels != DT_WARPGROUPS_AUTO)
 WHERE(of_spared, on_gpus(e) && e->spared_multiprocessors > 0)
 WHERE(of_processors, !e->strategy.device || !e->strategy.device->gpus) /* a profile measured on a CPU has threads, too */
 WHERE(of_predictions, experiment_is_simulated(e))
@@ -98,6 +98,8 @@ static const struct dt_refused_choice refused_orders[] = {
     {"zero_bubble", "zb_h1"},
     {0},
 };
+
+static const char *const never_or_always[] = {"never", "always"};
 
 static const char *const global_batch[] = {"global_batch", NULL}, *const batch_size[] = {"batch_size", NULL};
 
@@ -400,11 +402,14 @@ static const struct dt_field fields[] = {
      .description = "cuda: a kernel is launched while the kernel before it runs, and waits for its end (programmatic dependent launch), "
                     "in graphs too. "
                     "Needs compute capability 9.0 and a build with -Dgpu_target=hopper. What that gains is not measured yet."},
-    {"warpgroup_kernels", DT_FIELD_BOOL, AT(warpgroup_kernels), .max = 1, .initial = "false", .matters = of_warpgroups,
+    {"warpgroup_kernels", DT_FIELD_ENUM, AT(warpgroup_kernels),
+     .names = DT_NAMES([DT_WARPGROUPS_AUTO] = "auto", [DT_WARPGROUPS_NEVER] = "never", [DT_WARPGROUPS_ALWAYS] = "always"),
+     .booleans = never_or_always, .initial = "\"auto\"", .matters = of_warpgroups,
      .description =
          "cuda: Hopper's products of warpgroups and its tensor copies (wgmma, TMA) where a kernel has them: attention's forward, fused, "
          "with heads of 8 to 128 columns in eights, and the gradient through exact GELU with its product; in fp16 and bf16. "
-         "Needs compute capability 9.0. No GPU has run them yet."},
+         "auto: on GPUs of compute capability 9.0, each kernel if in a trial before the first step it gives on every rank what the "
+         "kernels of all GPUs give. never (false). always (true): without the trial; other GPUs are refused. No GPU has run them yet."},
     {"spared_multiprocessors", DT_FIELD_INT, AT(spared_multiprocessors), .min = 0, .max = 1000, .initial = "0", .matters = of_spared,
      .description = "cuda: multiprocessors that matrix products leave to concurrent kernels (SM_COUNT_TARGET of cuBLASLt), such as NCCL's "
                     "collectives, which NCCL_MAX_CTAS in nccl limits. What that gains is not measured yet."},

@@ -1,6 +1,7 @@
 #include "schedules/run/measure.h"
 #include "lib/base/clock.h"
 #include "lib/base/grow.h"
+#include "lib/base/text.h"
 #include "lib/device/range.h"
 #include "schedules/run/memory_fit.h"
 #include "schedules/run/ranks.h"
@@ -363,6 +364,9 @@ dt_status measure_run(const struct experiment *experiment, struct dt_device *dev
     if (r.trainer) {
         snprintf(result->graph, sizeof result->graph, "%s", trainer_graph(r.trainer));
         snprintf(result->products, sizeof result->products, "%s", trainer_products(r.trainer));
+        const char *doubt = trainer_trials(r.trainer, result->hopper, sizeof result->hopper);
+        if (*doubt)
+            dt_append(result->doubts, sizeof result->doubts, "; ", "%s", doubt);
     }
     if (measure_ended_together(status, result))
         trainer_destroy(r.trainer);

@@ -41,6 +41,7 @@ struct measure_result {
     char *conditions;               /* from rank_conditions_gather; NULL: unknown */
     char doubts[512];               /* why this may not be what the machine can do (doubts.h); "": no doubts */
     char products[16];              /* this rank's trainer_products; "": no choice, or unknown */
+    char hopper[64];                /* this rank's trainer_trials; "": no kernel, or unknown */
     struct dt_comm_network network; /* of a GPU run that was completed; "": unknown */
     struct tuning_facts tuning;     /* of a run that was completed */
     double *compute_s;              /* [rank_count] of a predicted step: each rank's time of computation; NULL: unknown */

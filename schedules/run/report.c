@@ -235,6 +235,7 @@ static dt_status collect_provenance(const struct report *report, const struct ex
         .versions = known(report->versions),
         .graph = known(report->result.graph),
         .products = known(report->result.products),
+        .warpgroup_kernels = known(report->result.hopper),
         .network = {.transports = known(report->result.network.transports),
                     .network = known(report->result.network.network),
                     .cards = known(report->result.network.cards),

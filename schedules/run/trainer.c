@@ -1,4 +1,5 @@
 #include "schedules/run/trainer.h"
+#include "lib/base/text.h"
 #include "lib/model/stage.h"
 #include "schedules/config/learning_rate.h"
 #include "schedules/config/split.h"
@@ -37,6 +38,7 @@ struct trainer {
     struct dt_graph *graph;               /* a captured step */
     bool refused;                         /* the step could not be captured */
     char graph_text[256];                 /* for trainer_graph */
+    char trial_doubt[272];                /* for trainer_trials */
     struct step_traffic counted, traffic; /* counted: since the beginning; traffic: by the last step that was not replayed */
     double loss;                          /* the host's copies of the loss and the overflows */
     uint64_t overflows;
@@ -144,6 +146,22 @@ static dt_status create_together_comm(struct trainer *t)
     return status;
 }
 
+/* A kernel whose trial went wrong on one rank is used on none, since all ranks must round alike. */
+static dt_status agree_on_trials(struct trainer *t, const struct dt_device *device, struct dt_comm *world)
+{
+    struct dt_trials *own = &t->kernels->trials, *all;
+    if (t->experiment->warpgroup_kernels != DT_WARPGROUPS_AUTO || !dt_device_kind_of(device)->gpus)
+        return DT_OK;
+    DT_TRY(dt_host_collect(world, own, sizeof *own, &all));
+    for (int i = 0; i < dt_comm_size(world); i++) {
+        own->in_use &= all[i].in_use;
+        if (*all[i].doubt && !*t->trial_doubt)
+            snprintf(t->trial_doubt, sizeof t->trial_doubt, "rank %d: %s", i, all[i].doubt);
+    }
+    free(all);
+    return DT_OK;
+}
+
 /* Make kernels, communicators, streams and the stage: everything but the data-parallel mode and the
  * pipeline. */
 static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mode *mode, const struct mesh_shape *shape, unsigned axes,
@@ -151,6 +169,7 @@ static dt_status create_stage_and_streams(struct trainer *t, const struct dp_mod
 {
     const struct experiment *e = t->experiment;
     DT_TRY(dt_kernels_create(t->family->kernels, &e->model, device, &t->kernels));
+    DT_TRY(agree_on_trials(t, device, world));
     DT_TRY(tuning_init(&t->tuning, e, device, world, t->kernels));
     DT_TRY(mesh_init(&t->mesh, shape, axes, world));
     DT_TRY(create_copies_comm(t));
@@ -352,6 +371,16 @@ const char *trainer_graph(const struct trainer *t)
 const char *trainer_products(const struct trainer *t)
 {
     return t->family->products ? t->family->products(t->kernels) : "";
+}
+
+const char *trainer_trials(const struct trainer *t, char *used, size_t bytes)
+{
+    const struct dt_trials *trials = &t->kernels->trials;
+    *used = 0;
+    for (int i = 0; trials->names && trials->names[i]; i++)
+        if (trials->in_use >> i & 1)
+            dt_append(used, bytes, ", ", "%s", trials->names[i]);
+    return t->trial_doubt;
 }
 
 dt_status trainer_tuning(struct trainer *t, struct tuning_facts *out)

@@ -58,6 +58,10 @@ const char *trainer_no_graph(const struct experiment *experiment);
 /* What computes the matrix products, if that is chosen at run time: "amx", "onednn"; ""
  * elsewhere. */
 const char *trainer_products(const struct trainer *trainer);
+/* used: the names of the kernels for Hopper that are used after their trial, or with
+ * warpgroup_kernels always, separated by commas; "" if there are none. Returns why one is not used
+ * whose trial went wrong; "": none went wrong. */
+const char *trainer_trials(const struct trainer *trainer, char *used, size_t bytes);
 /* How much of the experiment's tuning was used so far; all zero if there is none. Collective.
  * Errors: DT_ERR_COMM. */
 dt_status trainer_tuning(struct trainer *trainer, struct tuning_facts *out);

@@ -101,7 +101,7 @@ class Speed:
 
     def warpgroups(self):
         """Steps with Hopper's own kernels and with those of all GPUs, with samples of 256 and of 2,048 tokens: nearly as many in a step."""
-        return "; ".join(f"T {given['model']['block_size']}, {'warpgroups' if given.get('warpgroup_kernels') else 'mma.sync'} {ms:.2f} ms"
+        return "; ".join(f"T {given['model']['block_size']}, {'warpgroups' if given['warpgroup_kernels'] == 'always' else 'mma.sync'} {ms:.2f} ms"
                          for T, batch in ((256, 20), (2048, 2))
                          for given, ms, _ in self.steps(f"warpgroups_{T}", LARGE, batch, block_size=T // 32 if TINY else T,
                                                         sweep={"warpgroup_kernels": [False, True]}))

@@ -501,7 +501,7 @@ static dt_status arguments(struct bench *b, int argc, char **argv)
 }
 
 /* Errors: those of the device, which may not support the request. */
-static dt_status open_device(struct bench *b, const char *kind, bool warpgroups)
+static dt_status open_device(struct bench *b, const char *kind, enum dt_warpgroup_kernels warpgroups)
 {
     struct dt_device_options options = {.threads = b->threads, .local_size = 1, .warpgroup_kernels = warpgroups};
     DT_TRY(dt_device_create(kind, &options, &b->device));
@@ -534,7 +534,7 @@ int main(int argc, char **argv)
     b.launches = b.on_cpu ? 1 : 10;
     b.table = gpt_kernels_for(dt_device_kind_find(kind));
     must(b.table ? DT_OK : DT_ERR_UNAVAILABLE);
-    must(open_device(&b, kind, false));
+    must(open_device(&b, kind, DT_WARPGROUPS_NEVER));
     dt_device_info(b.device, &info);
     printf("%s, %zu rows, %s, on %s", argc > 2 ? argv[2] : "GPTSmall", b.rows, dt_dtype_name(b.model.dtype), info.name);
     if (b.on_cpu)
@@ -566,7 +566,7 @@ int main(int argc, char **argv)
     close_device(&b);
     if (b.on_cpu)
         return 0;
-    if (open_device(&b, kind, true) < 0) { /* Hopper's own kernels beside those of all GPUs */
+    if (open_device(&b, kind, DT_WARPGROUPS_ALWAYS) < 0) { /* Hopper's own kernels beside those of all GPUs */
         printf("no warpgroup_kernels: %s\n", dt_error_message());
         return 0;
     }

@@ -73,7 +73,7 @@ def test_one_gpu_equals_one_cpu_device():
 
 def test_half_precision():
     alone("model.mlp=relu", dtype="fp16")
-    alone("model.mlp=gelu_new", "micro_batches=2", "warpgroup_kernels=true", dtype="bf16")  # within its products; attention by Hopper's own kernel
+    alone("model.mlp=gelu_new", "micro_batches=2", dtype="bf16")  # GELU within cuBLASLt's products
 
 
 def test_adam_in_micro_batches_with_recomputation():
@@ -91,7 +91,20 @@ def test_a_scale_that_is_found_gradients_in_fp32_and_clipping():
         check(record["loss_scales"] == [2**20, 2**8, 2**8] and record["metrics"]["skipped_steps"] == 1, record["loss_scales"])
         check([norm is None or norm > 0.25 for norm in record["gradient_norms"]] == [True] * STEPS, record["gradient_norms"])
     check(single["losses"] == replayed["losses"] and single["gradient_norms"] == replayed["gradient_norms"], single["losses"], replayed["losses"])
-    alone("parameter_offload=true", "warpgroup_kernels=true", *how, dtype="fp16")  # exact GELU's gradient in Hopper's own product
+    alone("parameter_offload=true", *how, dtype="fp16")
+
+
+def test_hopper_kernels_are_used_if_they_are_right():
+    """The record names them; one that is wrong is not used, and the record says why."""
+    for key, kernels in (("auto", "attention, gelu gradient"), ("false", None)):
+        where = alone(f"warpgroup_kernels={key}", dtype="fp16")["provenance"]
+        check(where["warpgroup_kernels"] == kernels and "Hopper" not in (where["doubts"] or ""), key, where)
+    check(alone()["provenance"]["warpgroup_kernels"] is None, "kernels of 16 bits in fp32")
+    shown = []
+    record = train("device=cuda", "model.dtype=fp16", shown=shown, DTBENCH_EMULATED_WRONG_PRODUCTS="gelu gradient, warpgroups")
+    where, doubt = record["provenance"], "rank 0: Hopper's own kernel of gelu gradient is not used: in a trial its "
+    check(where["warpgroup_kernels"] == "attention" and doubt in where["doubts"] and doubt in shown[0], where, shown)
+    compare(record, alone("warpgroup_kernels=false", dtype="fp16"), "fp16")
 
 
 def test_memory_moved_to_the_host():

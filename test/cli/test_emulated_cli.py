@@ -323,6 +323,18 @@ def torchrun(arguments, *environments):
     return told[0][1], [rank.returncode for rank in ranks]
 
 
+def test_a_kernel_that_is_wrong_on_one_rank_is_used_on_none():
+    output = records_path("trials.jsonl")
+    for wrong, kernels in (("attention, warpgroups", "gelu gradient"), ("", "attention, gelu gradient")):
+        text, codes = torchrun([gpus(sweep=None, paradigm="ddp"), "-o", output, "--set", "model.dtype=fp16"],
+                               {}, {"DTBENCH_EMULATED_WRONG_PRODUCTS": wrong})
+        check(codes == [OK, OK], codes, text)
+        record = read_records(output)[-1]
+        validate(record)
+        where, doubt = record["provenance"], "rank 1: Hopper's own kernel of attention is not used"
+        check(where["warpgroup_kernels"] == kernels and (doubt in (where["doubts"] or "")) == bool(wrong), where)
+
+
 def test_ranks_of_a_launcher():
     output = records_path("torchrun.jsonl")
     text, codes = torchrun([gpus(sweep={"paradigm": ["ddp", "fsdp"]}), "-o", output, "--verify", "--time-limit", "600"], {}, {})

@@ -10,7 +10,8 @@ static struct dt_device *device;
 static struct dt_stream *stream;
 static const struct gpt_kernel_table *table;
 static struct dt_kernels base;
-static bool warpgroups; /* the device is asked for its kernels of warpgroups, which are there for fused attention alone */
+/* Of warpgroups there are kernels for fused attention alone. */
+static enum dt_warpgroup_kernels warpgroups = DT_WARPGROUPS_NEVER;
 
 static inline dt_status create_kernels(const struct dt_model *model, struct gpt_kernels **out)
 {

@@ -248,7 +248,7 @@ static inline void for_every_cpu_setup(void (*body)(struct setup *s))
     }
 }
 
-static struct dt_device_options setup_options; /* of a GPU */
+static struct dt_device_options setup_options = {.warpgroup_kernels = DT_WARPGROUPS_NEVER}; /* of a GPU */
 
 /* Every dtype, on arrays that 16-byte accesses suit and on arrays that begin an element later. */
 static inline void for_every_gpu_setup(const char *kind, void (*body)(struct setup *s))

@@ -365,7 +365,7 @@ static void warpgroup_kernels(void)
 {
     if (strcmp(test_device_kind(), "cuda") != 0)
         SKIP("the kernels of a GPU");
-    warpgroups = true;
+    warpgroups = DT_WARPGROUPS_ALWAYS;
     if (begin()) {
         for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
             if (dtype == DT_FP32)
@@ -382,7 +382,7 @@ static void warpgroup_kernels(void)
         shapes_of_a_training();
         nan_stays();
     }
-    warpgroups = false;
+    warpgroups = DT_WARPGROUPS_NEVER;
 }
 
 static const struct test_case cases[] = {

@@ -1,5 +1,7 @@
 /* The kernels of the cpu or of another device (test/lib/device/device_kind.h), but for attention
  * and the updates, against the double-precision reference. */
+#include "gpt/kernel_set.h"
+#include "lib/model/stage.h"
 #include "test/gpt/kernel_setup.h"
 #include "test/normal.h"
 
@@ -694,7 +696,7 @@ static void warpgroups(void)
 {
     struct dt_device *device;
     const char *kind = test_device_kind();
-    setup_options.warpgroup_kernels = true;
+    setup_options.warpgroup_kernels = DT_WARPGROUPS_ALWAYS;
     dt_status status =
         strcmp(kind, "cuda") == 0 ? dt_device_create(kind, &setup_options, &device) : dt_fail(DT_ERR_UNAVAILABLE, "the kernels of a GPU");
     if (status == DT_OK) {
@@ -702,10 +704,54 @@ static void warpgroups(void)
         for_every_setup(gelu_gradient_in_one_body);
         for_every_setup(linear_gelu_gradient_body);
     }
-    setup_options.warpgroup_kernels = false;
+    setup_options.warpgroup_kernels = DT_WARPGROUPS_NEVER;
     if (status == DT_ERR_UNAVAILABLE)
         SKIP("%s", dt_error_message());
     CHECK_OK(status);
+}
+
+/* A right kernel passes its trial, whatever the model: rounding is never taken for a fault. */
+static void trial_case(struct dt_device *device, enum dt_dtype dtype, struct gpt_model of)
+{
+    struct dt_model model = gpt_model_of(dtype, &of);
+    struct dt_kernels *kernels;
+    CHECK_OK(dt_kernels_create(&gpt_own_kernels, &model, device, &kernels));
+    const struct dt_trials *trials = &kernels->trials;
+    unsigned wanted = dtype == DT_FP32 ? 0 : of.mlp == GPT_MLP_GELU ? 3 : 1;
+    CHECK(trials->in_use == wanted && !*trials->doubt, "%s, heads of %d: trials %x, %s", dt_dtype_name(dtype), of.hidden / of.heads,
+          trials->in_use, trials->doubt);
+    dt_kernels_destroy(kernels);
+}
+
+static void trials(void)
+{
+    struct dt_device *device;
+    const struct dt_device_options always = {.warpgroup_kernels = DT_WARPGROUPS_ALWAYS};
+    if (strcmp(test_device_kind(), "cuda") != 0)
+        SKIP("the kernels of a GPU");
+    dt_status status = dt_device_create("cuda", &always, &device);
+    if (status == DT_ERR_UNAVAILABLE)
+        SKIP("%s", dt_error_message());
+    CHECK_OK(status);
+    dt_device_destroy(device);
+    CHECK_OK(dt_device_create("cuda", NULL, &device));
+    for (enum dt_dtype dtype = 0; dtype < DT_DTYPE_COUNT; dtype++) {
+        trial_case(device, dtype, (struct gpt_model){.layers = 1, .heads = 4, .hidden = 512, .vocab_size = 8, .block_size = 1024});
+        trial_case(device, dtype,
+                   (struct gpt_model){.layers = 1,
+                                      .heads = 8,
+                                      .kv_heads = 2,
+                                      .hidden = 768,
+                                      .vocab_size = 8,
+                                      .block_size = 300,
+                                      .dropout = 0.1f,
+                                      .position = GPT_POSITION_ALIBI});
+        trial_case(device, dtype,
+                   (struct gpt_model){.layers = 1, .heads = 1, .hidden = 8, .vocab_size = 8, .block_size = 1, .dropout = 0.5f});
+        trial_case(device, dtype,
+                   (struct gpt_model){.layers = 1, .heads = 2, .hidden = 80, .vocab_size = 8, .block_size = 9, .mlp = GPT_MLP_SWIGLU});
+    }
+    dt_device_destroy(device);
 }
 
 static const struct test_case cases[] = {
@@ -716,6 +762,7 @@ static const struct test_case cases[] = {
     {"linear's weight gradient after GELU", linear_gelu_weights},
     {"several kernels in one", in_one},
     {"kernels of warpgroups", warpgroups},
+    {"trials of kernels of warpgroups", trials},
     {"GELU and its gradient", gelu},
     {"dropout, with the residual and alone", dropout},
     {"embedding and its gradients", embedding},

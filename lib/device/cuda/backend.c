@@ -43,12 +43,16 @@ static dt_status set_options(struct cuda_device *device, const struct dt_device_
 {
     int spared = options ? options->spared_multiprocessors : 0;
     device->early_launch = options && options->early_launch;
-    device->warpgroup_kernels = options && options->warpgroup_kernels;
+    device->warpgroup_kernels = options ? options->warpgroup_kernels : DT_WARPGROUPS_AUTO;
     device->product_multiprocessors = device->multiprocessors - spared;
     if (device->product_multiprocessors < 1)
         return dt_fail(DT_ERR_INVALID, "spared_multiprocessors is %d, and this GPU has %d", spared, device->multiprocessors);
-    if (device->warpgroup_kernels)
-        DT_TRY(needs_capability(device, "warpgroup_kernels", 9, false)); /* code for sm_90a runs on no other GPU */
+    /* code for sm_90a runs on no other GPU */
+    dt_status hopper = device->warpgroup_kernels == DT_WARPGROUPS_NEVER ? DT_OK : needs_capability(device, "warpgroup_kernels", 9, false);
+    if (hopper < 0 && device->warpgroup_kernels == DT_WARPGROUPS_ALWAYS)
+        return hopper;
+    if (hopper < 0)
+        device->warpgroup_kernels = DT_WARPGROUPS_NEVER;
     if (!device->early_launch)
         return DT_OK;
     if (!CODE_WAITS)
@@ -161,7 +165,7 @@ bool dt_cuda_launches_early(const struct dt_stream *stream)
     return cuda_of(stream->device)->early_launch;
 }
 
-bool dt_cuda_warpgroup_kernels(const struct dt_device *device)
+enum dt_warpgroup_kernels dt_cuda_warpgroup_kernels(const struct dt_device *device)
 {
     return cuda_of(device)->warpgroup_kernels;
 }

@@ -38,7 +38,8 @@ int dt_cuda_product_multiprocessors(const struct dt_device *device);
 /* Are kernels on this stream launched while the kernel queued before them still runs (programmatic
  * dependent launch)? Needs dt_device_options.early_launch and compute capability 9.0 or above. */
 bool dt_cuda_launches_early(const struct dt_stream *stream);
-bool dt_cuda_warpgroup_kernels(const struct dt_device *device); /* dt_device_options.warpgroup_kernels, and compute capability 9.0 */
+/* dt_device_options.warpgroup_kernels; `never` on GPUs of other compute capabilities than 9.0. */
+enum dt_warpgroup_kernels dt_cuda_warpgroup_kernels(const struct dt_device *device);
 
 /* Declare that messages between two ranks use this stream, as dt_cpu_stream_exchanges does
  * (lib/device/cpu/device.h): other streams get memory that was freed on it only once they are

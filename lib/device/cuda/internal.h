@@ -70,8 +70,9 @@ struct cuda_device {
     struct dt_device base;
     int ordinal; /* among the GPUs that this process sees */
     int multiprocessors, product_multiprocessors;
-    bool early_launch, warpgroup_kernels;
-    struct dt_device_info info; /* as dt_cuda_look found it */
+    bool early_launch;
+    enum dt_warpgroup_kernels warpgroup_kernels; /* never, if the GPU has another compute capability than 9.0 */
+    struct dt_device_info info;                  /* as dt_cuda_look found it */
     bool poison;
     struct dt_nvml *nvml; /* NULL: the GPU's condition is not known */
     struct cuda_stream *streams[CUDA_STREAMS];

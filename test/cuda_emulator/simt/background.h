@@ -50,10 +50,11 @@ void warpgroup_registers(int count);
 
 /* ---- for the executor ---- */
 
-void background_begin(unsigned char *window, size_t first, size_t end); /* dynamic shared memory has addresses from first to end - 1 */
-size_t background_copies();                                             /* that are under way */
-void background_copy(size_t which);                                     /* one of them is done */
-const char *background_returned(int thread);                            /* NULL or what it had under way */
-std::string background_end();                                           /* "" or what is wrong with the block */
+/* A block of this kernel begins, whose dynamic shared memory has addresses from first to end - 1. */
+void background_begin(unsigned char *window, size_t first, size_t end, const char *kernel);
+size_t background_copies();                  /* that are under way */
+void background_copy(size_t which);          /* one of them is done */
+const char *background_returned(int thread); /* NULL or what it had under way */
+std::string background_end();                /* "" or what is wrong with the block */
 
 } // namespace simt

@@ -314,7 +314,7 @@ void executor::run_block(const grid &grid)
     int count = (int)(grid.threads.x * grid.threads.y * grid.threads.z);
     memset(shared(), 0xFF, grid.shared_bytes);
     memset(shared() + grid.shared_bytes, CANARY, CANARY_BYTES);
-    background_begin(window.get(), SHARED_BEGINS, SHARED_BEGINS + grid.shared_bytes);
+    background_begin(window.get(), SHARED_BEGINS, SHARED_BEGINS + grid.shared_bytes, grid.name);
     threads.resize((size_t)count);
     for (std::vector<int> &of : runnable)
         of.clear();
