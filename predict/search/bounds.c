@@ -159,7 +159,6 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     struct summing sums;
     DT_TRY(network_bounds_summing(b->network, e, &mesh, samples, e->strategy.order->halves, &sums));
     double shared_s = dt_model_blocks(&e->model) * (sums.forward + sums.again + sums.backward);
-    out->micro_batch_s = (work + shared_s) / stages;
     if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk &&
         alone.block_forward_s > 0) { /* forward of all other chunks is recomputed */
         double others = (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
