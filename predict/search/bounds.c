@@ -145,38 +145,29 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
 {
     struct mesh_shape mesh = e->strategy.mesh;
     int stages = mesh.size[MESH_PIPELINE], micro_batches = e->strategy.micro_batches;
-    int samples = e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / micro_batches;
+    int samples = e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / micro_batches, recorded = samples > 0 ? samples : 1;
     struct alone alone;
-    DT_TRY(recordings_alone(b->recordings, e, e->activation, samples > 0 ? samples : 1, &alone));
+    DT_TRY(recordings_alone(b->recordings, e, e->activation, recorded, &alone));
     if (activation_has_segments(e->activation) && e->activation_every > 1) { /* between keeping all and recomputing all */
         double activation_bytes = alone.activation_bytes;
-        DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &alone));
+        DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_KEEP, recorded, &alone));
         alone.activation_bytes = activation_bytes;
     }
     double bytes = alone.parameter_bytes / stages; /* the fullest stage has at least the mean */
     out->bytes = state_bytes(e, &mesh, bytes, alone.optimizer_bytes / stages) + alone.activation_bytes / stages;
-    double work = alone.compute_s, again_s = 0, shared_again_s = 0;
     struct summing sums;
     DT_TRY(network_bounds_summing(b->network, e, &mesh, samples, e->strategy.order->halves, &sums));
-    double shared_s = dt_model_blocks(&e->model) * (sums.forward + sums.again + sums.backward);
-    if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk &&
-        alone.block_forward_s > 0) { /* forward of all other chunks is recomputed */
-        double others = (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
-        again_s = alone.block_forward_s + sums.forward;
-        work += dt_model_blocks(&e->model) * alone.block_forward_s * others;
-        shared_again_s = dt_model_blocks(&e->model) * sums.forward * others;
-    } else if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk) {
-        struct alone kept, again;
-        DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_KEEP, samples > 0 ? samples : 1, &kept));
-        DT_TRY(recordings_alone(b->recordings, e, ACTIVATION_CHECKPOINT, samples > 0 ? samples : 1, &again));
-        work += (again.compute_s - kept.compute_s) * (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
-        again_s = again.block_s - kept.block_s;
+    double blocks = dt_model_blocks(&e->model), again_s = 0;
+    double work = alone.compute_s + blocks * (sums.forward + sums.again + sums.backward);
+    if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk && alone.block_forward_s > 0) {
+        again_s = alone.block_forward_s + sums.forward; /* forward of all chunks but the last is recomputed */
+        work += blocks * again_s * (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
     }
     struct traffic traffic;
     DT_TRY(network_bounds_traffic(b->network, e, &mesh, micro_batches, bytes, &traffic));
-    DT_TRY(find_passes(b, e, &mesh, samples > 0 ? samples : 1, &alone, &sums, again_s > 0 ? again_s : 0, &out->passes));
+    DT_TRY(find_passes(b, e, &mesh, recorded, &alone, &sums, again_s, &out->passes));
     DT_TRY(network_bounds_block_s(b->network, e, &mesh, alone.block_bytes, &out->passes.end_s));
-    out->compute_s = micro_batches * (work + shared_s + shared_again_s) / stages;
+    out->compute_s = micro_batches * work / stages;
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
