@@ -48,8 +48,8 @@ static void meetings_that_fail(const struct dt_world *world, bool absent, bool s
     struct dt_device_options own = {.local_rank = world->local_rank, .local_size = world->local_size};
     struct dt_device *device;
     struct dt_comm *comm = NULL;
-    struct dt_comm_options options = {.init_timeout_s = absent ? limit_s : 60};
-    CHECK_OK(dt_device_create("cuda", slices ? &own : NULL, &device)); /* NULL: the first one, on all ranks */
+    struct dt_comm_options options = {.init_timeout_s = absent ? 4 * limit_s : 60}; /* the other two begin within it */
+    CHECK_OK(dt_device_create("cuda", slices ? &own : NULL, &device));              /* NULL: the first one, on all ranks */
     if (absent && world->rank == 1) {
         await_last_words(world->rank, world->size);
     } else {

@@ -348,21 +348,29 @@ static void a_rank_never_comes(void)
     printf("# %s\n", ranks[2].text);
 }
 
+/* A rank that comes after rank 0 has refused another one finds nobody, until its time is over. */
+static void set_up_briefly(struct rank *ranks, int size)
+{
+    set_up(ranks, size, free_port(), NULL);
+    for (int i = 0; i < size; i++)
+        ranks[i].place.timeout_s = 5;
+}
+
 static void ranks_that_disagree(void)
 {
     struct rank ranks[MOST];
-    set_up(ranks, 2, free_port(), NULL);
+    set_up_briefly(ranks, 2);
     ranks[1].place.size = 3;
     run_ranks(ranks, 2, -1);
     expect(&ranks[0], DT_ERR_WORLD, "rank 1 expects 3 ranks, and rank 0 expects 2");
     expect(&ranks[1], DT_ERR_WORLD, "rank 1 expects 3 ranks, and rank 0 expects 2");
-    set_up(ranks, 3, free_port(), NULL);
+    set_up_briefly(ranks, 3);
     ranks[2].place.rank = 1;
     run_ranks(ranks, 3, -1);
     expect(&ranks[0], DT_ERR_WORLD, "two of 3 processes have rank 1");
     const int outside[] = {-1, 3};
     for (int i = 0; i < 2; i++) {
-        set_up(ranks, 3, free_port(), NULL);
+        set_up_briefly(ranks, 3);
         ranks[2].place.rank = outside[i];
         run_ranks(ranks, 3, -1);
         expect(&ranks[0], DT_ERR_WORLD,
