@@ -90,7 +90,6 @@ struct framework {
     struct dt_buffer exchanged;        /* root: the other ranks' outputs; elsewhere: the gradient of this rank's; until the next step */
     struct dt_buffer buffers;          /* of a stage of a pipeline */
     struct dt_buffer fp8;              /* weights cast to FP8 */
-    struct dt_event *done;             /* for compute and the network to follow each other */
     struct dt_stream *amaxes;          /* of FP8: their exchanges. NULL: not used yet */
     struct dt_comm *amax_groups[AMAX_AXES];
 };
@@ -284,7 +283,6 @@ static dt_status make_amax_groups(struct framework *f, const struct dp_setup *s)
 static dt_status change_plan(void *context, const struct data_parallel *dp, struct plan *plan)
 {
     struct framework *f = context;
-    DT_TRY(dt_event_create(dp->setup.device, &f->done));
     f->slots = plan->slots;
     f->groups = dp->setup.stage->group_count;
     f->outputs = calloc((size_t)f->slots, sizeof *f->outputs);
@@ -360,10 +358,10 @@ static dt_status copy_again(struct framework *f, const struct data_parallel *dp,
 {
     const struct dp_setup *s = &dp->setup;
     DT_TRY(copy_gradients(dp, s->network, group));
-    return f->experiment->tensor.size == 1 ? DT_OK : timeline_follow(s->timeline, s->network, f->done);
+    return f->experiment->tensor.size == 1 ? DT_OK : timeline_follow(s->timeline, s->network);
 }
 
-static dt_status gather_shares(struct framework *f, struct data_parallel *dp)
+static dt_status gather_shares(struct data_parallel *dp)
 {
     struct buckets *b = buckets_of(dp);
     const struct dp_setup *s = &dp->setup;
@@ -372,10 +370,10 @@ static dt_status gather_shares(struct framework *f, struct data_parallel *dp)
         share_elems += b->buckets[i].shard.shard.share_elems;
     if (b->bucket_count == 0)
         return DT_OK;
-    DT_TRY(dt_stream_follow(s->network, s->compute, f->done));
+    DT_TRY(dt_stream_follow(s->network, s->compute));
     void *params = replica_params(&b->replica, s, 0);
     DT_TRY(dt_all_gather(s->shards, params, params, share_elems, s->experiment->model.dtype, s->network));
-    return timeline_follow(s->timeline, s->network, f->done);
+    return timeline_follow(s->timeline, s->network);
 }
 
 /* Copy what PyTorch has gathered to one buffer per rank, then every rank's share of each tensor to
@@ -412,10 +410,10 @@ static dt_status exchange_outputs(struct framework *f, size_t samples, const str
     size_t others = dt_comm_rank(s->replicas) == 0 ? (size_t)dt_comm_size(s->replicas) - 1 : 1;
     dt_free(s->compute, &f->exchanged);
     DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, others * dp_bytes(s, elems), &f->exchanged));
-    DT_TRY(dt_stream_follow(s->network, s->compute, f->done));
+    DT_TRY(dt_stream_follow(s->network, s->compute));
     DT_TRY(carry_outputs(f, dp, elems, false));
     DT_TRY(carry_outputs(f, dp, elems, true));
-    return timeline_follow(s->timeline, s->network, f->done);
+    return timeline_follow(s->timeline, s->network);
 }
 
 /* Hold what the framework keeps of all micro-batches of a step in addition to dtbench's, which
@@ -456,10 +454,10 @@ static dt_status share_amax(struct framework *f, const struct dp_setup *s)
     size_t count = 3 * (size_t)dt_block_layer(s->stage->model->family, 1) * (size_t)s->stage->group_count;
     struct dt_buffer amaxes;
     DT_TRY(dt_alloc(s->compute, DT_COMMUNICATION, count * sizeof(float), &amaxes));
-    DT_TRY(dt_stream_follow(f->amaxes, s->compute, f->done));
+    DT_TRY(dt_stream_follow(f->amaxes, s->compute));
     for (int i = 0; i < AMAX_AXES; i++)
         DT_TRY(f->amax_groups[i] ? dt_all_reduce(f->amax_groups[i], amaxes.data, count, DT_FP32, DT_SUM, f->amaxes) : DT_OK);
-    DT_TRY(timeline_follow(s->timeline, f->amaxes, f->done));
+    DT_TRY(timeline_follow(s->timeline, f->amaxes));
     dt_free(s->compute, &amaxes);
     return DT_OK;
 }
@@ -492,7 +490,7 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
     case EXCHANGE_OUTPUTS: return exchange_outputs(f, samples, dp);
     case COPY_GRADIENTS: return copy_gradients(dp, dp->setup.compute, a->group);
     case COPY_AGAIN: return copy_again(f, dp, a->group);
-    case GATHER_SHARES: return gather_shares(f, dp);
+    case GATHER_SHARES: return gather_shares(dp);
     case HOLD_STAGE: return hold_stage(f, dp, samples);
     case HOLD_FP8: return hold_fp8(f, dp);
     case SHARE_AMAX: return share_amax(f, &dp->setup);
@@ -512,7 +510,6 @@ static void finish(void *context, const struct data_parallel *dp)
     dt_free(dp->setup.compute, &f->exchanged);
     dt_free(dp->setup.compute, &f->buffers);
     dt_free(dp->setup.compute, &f->fp8);
-    dt_event_destroy(f->done);
     for (int i = 0; i < AMAX_AXES; i++)
         dt_comm_destroy(f->amax_groups[i]);
     dt_stream_destroy(f->amaxes);

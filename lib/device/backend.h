@@ -24,6 +24,7 @@ struct dt_device {
 struct dt_stream {
     struct dt_device *device; /* both are set by dt_stream_create */
     char name[32];
+    struct dt_event *mark; /* of dt_stream_mark; NULL: it has not been needed yet */
 };
 
 struct dt_event {

@@ -64,6 +64,7 @@ void dt_stream_destroy(struct dt_stream *stream)
         return;
     if (stream->device->capturing) /* a step that failed in a capture may leave it open */
         dt_graph_end(stream->device->capturing, NULL);
+    dt_event_destroy(stream->mark);
     stream->device->backend->stream_destroy(stream);
 }
 
@@ -135,10 +136,19 @@ dt_status dt_stream_wait(struct dt_stream *stream, const struct dt_event *event)
     return stream->device->backend->stream_wait(stream, event);
 }
 
-dt_status dt_stream_follow(struct dt_stream *stream, struct dt_stream *source, struct dt_event *event)
+dt_status dt_stream_mark(struct dt_stream *stream, const struct dt_event **out)
 {
-    DT_TRY(dt_event_record(event, source));
-    return dt_stream_wait(stream, event);
+    if (!stream->mark)
+        DT_TRY(dt_event_create(stream->device, &stream->mark));
+    *out = stream->mark;
+    return dt_event_record(stream->mark, stream);
+}
+
+dt_status dt_stream_follow(struct dt_stream *stream, struct dt_stream *source)
+{
+    const struct dt_event *mark;
+    DT_TRY(dt_stream_mark(source, &mark));
+    return dt_stream_wait(stream, mark);
 }
 
 dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns)

@@ -146,8 +146,9 @@ struct dt_pass dt_pass_now(const struct dt_device *device);
  * record   queue a mark on `stream`; it replaces the event's earlier mark.
  * wait     queue a wait: `stream` goes on once the event's last mark (at the time of this call) has
  *          been passed. An event that was never recorded counts as passed.
- * follow   record `event` on `source`, and wait for it: `stream` goes on once all work queued so
- *          far on `source` is done.
+ * mark     record the stream's own plain event, for waits that are queued before its next mark.
+ * follow   mark `source`, and wait for that: `stream` goes on once all work queued so far on
+ *          `source` is done.
  * elapsed  device time between two marks. Both must have been passed, and both events must be timed
  *          (else DT_ERR_INVALID). 0 on sim.
  * idle     how long, between two marks of one stream, the stream had no kernel to run, and why;
@@ -163,7 +164,8 @@ dt_status dt_event_create_timed(struct dt_device *device, struct dt_event **out)
 void dt_event_destroy(struct dt_event *event);
 dt_status dt_event_record(struct dt_event *event, struct dt_stream *stream);
 dt_status dt_stream_wait(struct dt_stream *stream, const struct dt_event *event);
-dt_status dt_stream_follow(struct dt_stream *stream, struct dt_stream *source, struct dt_event *event);
+dt_status dt_stream_mark(struct dt_stream *stream, const struct dt_event **out);
+dt_status dt_stream_follow(struct dt_stream *stream, struct dt_stream *source);
 dt_status dt_event_elapsed_ns(const struct dt_event *start, const struct dt_event *end, int64_t *out_ns);
 dt_status dt_event_idle(const struct dt_event *start, const struct dt_event *end, struct dt_stream_idle *out);
 

@@ -5,14 +5,6 @@
 
 /* ---- setting up ---- */
 
-static dt_status create_events(struct bucket *bucket, struct dt_device *device)
-{
-    struct dt_event **events[] = {&bucket->computed, &bucket->reduced, &bucket->updated, &bucket->published};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        DT_TRY(dt_event_create(device, events[i]));
-    return DT_OK;
-}
-
 /* The room of a bucket in the flat parameters: it is divisible into equal shares, and the next
  * bucket's weights stay aligned. */
 static size_t room_elems(const struct buckets *b, size_t elems)
@@ -44,7 +36,8 @@ static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *f
         struct bucket *bucket = &b->buckets[b->bucket_count];
         if (bucket->elems == 0) {
             bucket->first_elem = *flat_elems;
-            DT_TRY(create_events(bucket, s->device));
+            DT_TRY(dt_event_create(s->device, &bucket->reduced));
+            DT_TRY(dt_event_create(s->device, &bucket->published));
         }
         offset_elems[g] = bucket->first_elem + bucket->elems;
         bucket->elems += s->stage->groups[g].param_elems;
@@ -136,9 +129,7 @@ void buckets_destroy(struct data_parallel *dp)
         shard_gradients_finish(&bucket->shard, &dp->setup);
         dt_free(dp->setup.compute, &bucket->flat);
         offload_home_finish(&bucket->home, &dp->setup);
-        dt_event_destroy(bucket->computed);
         dt_event_destroy(bucket->reduced);
-        dt_event_destroy(bucket->updated);
         dt_event_destroy(bucket->published);
     }
     residency_finish(dp);
@@ -180,9 +171,10 @@ static dt_status publish_through_device(struct buckets *b, struct bucket *bucket
     size_t own = bucket->own_elems ? bucket->own_first_elem - bucket->first_elem : 0, own_end = own + bucket->own_elems;
     DT_TRY(dt_copy_from_host(o->to_device, (char *)bucket->params + dp_bytes(s, own),
                              replica_params(&b->replica, s, bucket->own_first_elem), dp_bytes(s, bucket->own_elems)));
-    DT_TRY(dt_stream_follow(s->network, o->to_device, bucket->updated));
+    DT_TRY(dt_stream_follow(s->network, o->to_device));
     DT_TRY(publish(b, bucket));
-    DT_TRY(dt_stream_follow(o->to_host, s->network, bucket->published));
+    DT_TRY(dt_event_record(bucket->published, s->network));
+    DT_TRY(dt_stream_wait(o->to_host, bucket->published));
     return dt_copy_to_host_around(o->to_host, replica_params(&b->replica, s, bucket->first_elem), bucket->params,
                                   dp_bytes(s, bucket->elems), dp_bytes(s, own), dp_bytes(s, own_end));
 }
@@ -208,7 +200,7 @@ dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*
     if (s->offload)
         return publish_offloaded(b, bucket, publish);
     bucket->params = replica_params(&b->replica, s, bucket->first_elem);
-    DT_TRY(dt_stream_follow(s->network, s->compute, bucket->updated));
+    DT_TRY(dt_stream_follow(s->network, s->compute));
     DT_TRY(publish(b, bucket));
     return dt_event_record(bucket->published, s->network);
 }
@@ -258,7 +250,7 @@ dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group,
     struct buckets *b = buckets_of(dp);
     struct bucket *bucket = &b->buckets[b->bucket_of[group->index]];
     bucket->open = false;
-    DT_TRY(dt_stream_follow(dp->setup.network, dp->setup.compute, bucket->computed));
+    DT_TRY(dt_stream_follow(dp->setup.network, dp->setup.compute));
     DT_TRY(b->scheme->reduce(b, bucket));
     DT_TRY(dt_event_record(bucket->reduced, dp->setup.network));
     if (!dp->setup.experiment->ddp.overlap)

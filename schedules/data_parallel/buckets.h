@@ -39,9 +39,7 @@ struct bucket {
     struct shard_gradients shard; /* zero1 and zero2 */
     int server;                   /* parameter_server: the rank that owns it */
 
-    struct dt_event *computed;  /* compute: the bucket's last gradient is computed */
     struct dt_event *reduced;   /* network: own_grads is complete */
-    struct dt_event *updated;   /* compute, or with offload to_device: this rank's part of params is the step's result */
     struct dt_event *published; /* network: all parts of params are */
 };
 

@@ -32,10 +32,8 @@ struct fsdp_group {
     struct dt_buffer params; /* [share_elems], this rank's share */
     struct shard_gradients grads;
     struct optimizer *optimizer;
-    struct dt_event *copied;   /* with offload: this rank's share is on the device */
-    struct dt_event *computed; /* compute: the gradients are computed */
-    struct dt_event *reduced;  /* network: this rank's share of them is reduced */
-    struct offload_home home;  /* with offload */
+    struct dt_event *reduced; /* network: this rank's share of them is reduced */
+    struct offload_home home; /* with offload */
 };
 
 struct fsdp {
@@ -63,8 +61,6 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     struct shard shard = f->grads.shard = shard_of(group->param_elems, s->shards);
     size_t padding = shard.share_elems - shard.own_elems;
 
-    DT_TRY(dt_event_create(s->device, &f->copied));
-    DT_TRY(dt_event_create(s->device, &f->computed));
     DT_TRY(dt_event_create(s->device, &f->reduced));
     DT_TRY(offload_alloc_home(s, DT_PARAMETERS, dp_bytes(s, shard.share_elems), &f->params));
     if (!s->offload)
@@ -81,7 +77,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
         DT_TRY(s->stage->model->family->init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
 
     /* the first gather runs on another stream and reads the shard */
-    return dt_stream_follow(s->network, s->compute, f->computed);
+    return dt_stream_follow(s->network, s->compute);
 }
 
 static void fsdp_destroy(struct data_parallel *dp)
@@ -96,8 +92,6 @@ static void fsdp_destroy(struct data_parallel *dp)
         shard_gradients_finish(&f->grads, &dp->setup);
         dt_free(compute, &f->params);
         offload_home_finish(&f->home, &dp->setup);
-        dt_event_destroy(f->copied);
-        dt_event_destroy(f->computed);
         dt_event_destroy(f->reduced);
     }
     residency_finish(dp);
@@ -115,9 +109,8 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
     struct dt_stream *first = s->offload ? s->offload->to_device : s->network;
     const void *share = f->params.data;
 
-    if (s->experiment->fsdp.prefetch == 0) {
-        DT_TRY(dt_stream_follow(first, s->compute, f->computed));
-    }
+    if (s->experiment->fsdp.prefetch == 0)
+        DT_TRY(dt_stream_follow(first, s->compute));
     if (s->offload)
         DT_TRY(dt_stream_wait(first, f->home.current));
     size_t packed = s->experiment->model.fp8_gather && s->stage->groups[g].block >= 0 ? 2 : 1; /* FP8: two numbers need the bytes of one */
@@ -126,7 +119,7 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
     if (s->offload) {
         void *place = (char *)to->params.data + dp_bytes(s, shard->first_elem);
         DT_TRY(dt_copy_from_host(first, place, share, f->params.bytes));
-        DT_TRY(dt_stream_follow(s->network, first, f->copied));
+        DT_TRY(dt_stream_follow(s->network, first));
         share = place;
     }
     DT_TRY(dt_all_gather(s->shards, share, to->params.data, share_elems, s->experiment->model.dtype, s->network));
@@ -189,7 +182,7 @@ static dt_status fsdp_reduce(struct data_parallel *dp, const struct dt_group *gr
     const struct dp_setup *s = &dp->setup;
     struct fsdp *fsdp = fsdp_of(dp);
     struct fsdp_group *f = &fsdp->groups[group->index];
-    DT_TRY(dt_stream_follow(s->network, s->compute, f->computed));
+    DT_TRY(dt_stream_follow(s->network, s->compute));
     DT_TRY(shard_gradients_reduce(&f->grads, s, f->grads.whole.data));
     if (!s->offload)
         dt_free(s->network, &f->grads.whole);
@@ -224,7 +217,7 @@ static dt_status fsdp_update(const struct dp_setup *s, struct fsdp_group *f)
     DT_TRY(optimizer_apply(f->optimizer, f->params.data, f->grads.share.data, f->grads.shard.first_elem, 0, f->grads.shard.share_elems,
                            s->compute));
     /* the next step's gathers read the updated parameters */
-    return dt_stream_follow(s->network, s->compute, f->computed);
+    return dt_stream_follow(s->network, s->compute);
 }
 
 static dt_status fsdp_end_step(struct data_parallel *dp)

@@ -11,7 +11,6 @@ struct late_updates {
     struct dt_buffer versions; /* [staleness + 1] times the flat parameters */
     struct dt_buffer newest;   /* the parameters that this rank updates, in the order of the optimizer's state */
     struct dt_event **arrived; /* [staleness + 1] network: the version is complete */
-    struct dt_event *taken;    /* compute: the last version that was used is no longer read */
 };
 
 static int staleness(const struct buckets *b)
@@ -64,7 +63,6 @@ dt_status late_create(struct buckets *b)
     DT_TRY(dt_allocated(late->arrived, "no host memory for %d versions", staleness(b) + 1));
     for (int i = 0; i <= staleness(b); i++)
         DT_TRY(dt_event_create(s->device, &late->arrived[i]));
-    DT_TRY(dt_event_create(s->device, &late->taken));
     DT_TRY(dt_kernels_init(&late->kernels, s->device, s->experiment->model.dtype));
     optimizer_use(b->replica.optimizer, &late->kernels);
     return allocate(b);
@@ -77,7 +75,6 @@ void late_destroy(struct buckets *b)
         return;
     for (int i = 0; late->arrived && i <= staleness(b); i++)
         dt_event_destroy(late->arrived[i]);
-    dt_event_destroy(late->taken);
     dt_kernels_finish(&late->kernels);
     dt_free(b->base.setup.compute, &late->grads);
     dt_free(b->base.setup.compute, &late->versions);
@@ -104,7 +101,7 @@ dt_status late_begin_step(struct buckets *b)
         return DT_OK;
     DT_TRY(timeline_wait(s->timeline, late->arrived[slot]));
     DT_TRY(dt_copy(s->compute, b->replica.params.data, version_at(b, slot), b->replica.params.bytes));
-    return dt_stream_follow(s->network, s->compute, late->taken);
+    return dt_stream_follow(s->network, s->compute);
 }
 
 static dt_status update_and_publish(struct buckets *b, struct bucket *bucket, char *version)

@@ -19,10 +19,8 @@
 #include <stdlib.h>
 
 struct none_group {
-    struct dt_buffer grads; /* from the group's first backward of a step to its last; with offload only during each backward */
-    /* With offload: */
-    struct dt_event *computed; /* compute: grads is complete */
-    struct offload_home home;
+    struct dt_buffer grads;   /* from the group's first backward of a step to its last; with offload only during each backward */
+    struct offload_home home; /* with offload */
 };
 
 struct none {
@@ -50,7 +48,6 @@ static void none_destroy(struct data_parallel *dp)
         struct none_group *n = &none->groups[g];
         dt_free(dp->setup.compute, &n->grads); /* left over from a failed step */
         offload_home_finish(&n->home, &dp->setup);
-        dt_event_destroy(n->computed);
     }
     residency_finish(dp);
     replica_finish(&none->replica, &dp->setup);
@@ -68,10 +65,8 @@ static dt_status none_make_homes(struct none *none)
 {
     const struct dp_setup *s = &none->base.setup;
     DT_TRY(residency_init(&none->base));
-    for (int g = 0; g < s->stage->group_count; g++) {
-        DT_TRY(dt_event_create(s->device, &none->groups[g].computed));
+    for (int g = 0; g < s->stage->group_count; g++)
         DT_TRY(offload_home_init(&none->groups[g].home, s, s->stage->groups[g].param_elems));
-    }
     return DT_OK;
 }
 
@@ -140,8 +135,9 @@ static dt_status none_reduce(struct data_parallel *dp, const struct dt_group *gr
 {
     const struct dp_setup *s = &dp->setup;
     struct none_group *n = &none_of(dp)->groups[group->index];
-    DT_TRY(dt_event_record(n->computed, s->compute));
-    DT_TRY(offload_gradients(&n->home, s, n->computed, group->grads, &n->grads));
+    const struct dt_event *computed;
+    DT_TRY(dt_stream_mark(s->compute, &computed));
+    DT_TRY(offload_gradients(&n->home, s, computed, group->grads, &n->grads));
     if (!(action->flags & ACTION_LAST))
         return DT_OK;
     return s->norm ? add_to_norm(s, group, n->home.grads.data) : update_group(dp, group);

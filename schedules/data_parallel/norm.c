@@ -17,7 +17,6 @@ struct gradient_norm {
     struct norm_run waiting;       /* a range that is not queued yet; its g is unused */
     struct dt_buffer squares;      /* one fp32: this rank's sum, then that of all ranks */
     struct dt_buffer host_squares; /* with offload, the same in host memory */
-    struct dt_event *summed;       /* this rank's sum, on compute or the host's update stream; then that of all, on network */
 };
 
 bool norm_is_needed(const struct experiment *experiment)
@@ -80,7 +79,6 @@ static struct dt_norm_rule rule_of(const struct experiment *e)
 static dt_status set_up(struct gradient_norm *n, const struct experiment *e, struct dt_device *device, struct dt_stream *compute)
 {
     DT_TRY(find_all_counted(n, e));
-    DT_TRY(dt_event_create(device, &n->summed));
     struct dt_norm_state before = norm_before_steps(e);
     DT_TRY(dt_kernels_set_norm(n->stage->kernels, compute, &before));
     DT_TRY(dt_alloc(compute, DT_COMMUNICATION, sizeof(float), &n->squares));
@@ -110,7 +108,6 @@ void norm_destroy(struct gradient_norm *n, struct dt_stream *compute)
     free(n->counted);
     dt_free(compute, &n->host_squares);
     dt_free(compute, &n->squares);
-    dt_event_destroy(n->summed);
     free(n);
 }
 
@@ -170,7 +167,7 @@ static dt_status sum(struct gradient_norm *n, const struct dp_setup *s)
     if (!o)
         return dt_kernels_sum_squares(k, s->compute, false, n->squares.data);
     DT_TRY(dt_kernels_sum_squares(k, o->update, true, n->host_squares.data));
-    DT_TRY(dt_stream_follow(s->compute, o->update, n->summed)); /* this wait for other ranks' work does not count as communication */
+    DT_TRY(dt_stream_follow(s->compute, o->update)); /* this wait for other ranks' work does not count as communication */
     return dt_copy_from_host(s->compute, n->squares.data, n->host_squares.data, sizeof(float));
 }
 
@@ -178,7 +175,7 @@ static dt_status sum(struct gradient_norm *n, const struct dp_setup *s)
 static dt_status settle_on_host(struct gradient_norm *n, const struct dp_setup *s)
 {
     DT_TRY(dt_copy_to_host(s->compute, n->host_squares.data, n->squares.data, sizeof(float)));
-    DT_TRY(dt_stream_follow(s->offload->update, s->compute, n->summed));
+    DT_TRY(dt_stream_follow(s->offload->update, s->compute));
     return dt_kernels_settle_norm(n->stage->kernels, s->offload->update, true, &n->rule, n->host_squares.data);
 }
 
@@ -187,9 +184,9 @@ dt_status norm_settle(struct gradient_norm *n, const struct dp_setup *s, int sum
     n->rule.gradient_scale = (float)(1 / experiment_static_scale(s->experiment) / summed_ranks);
     DT_TRY(flush(n, s));
     DT_TRY(sum(n, s));
-    DT_TRY(dt_stream_follow(s->network, s->compute, n->summed));
+    DT_TRY(dt_stream_follow(s->network, s->compute));
     DT_TRY(dt_all_reduce(n->world, n->squares.data, 1, DT_FP32, DT_SUM, s->network));
-    DT_TRY(timeline_follow(s->timeline, s->network, n->summed));
+    DT_TRY(timeline_follow(s->timeline, s->network));
     DT_TRY(dt_kernels_settle_norm(n->stage->kernels, s->compute, false, &n->rule, n->squares.data));
     return s->offload ? settle_on_host(n, s) : DT_OK;
 }

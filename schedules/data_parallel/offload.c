@@ -66,7 +66,6 @@ dt_status offload_init_params(const struct dp_setup *setup, const struct dt_grou
 dt_status offload_home_init(struct offload_home *home, const struct dp_setup *setup, size_t elems)
 {
     *home = (struct offload_home){.elems = elems};
-    DT_TRY(dt_event_create(setup->device, &home->arrived));
     DT_TRY(dt_event_create(setup->device, &home->current));
     DT_TRY(dt_alloc_host(setup->compute, DT_GRADIENTS, dp_grads_bytes(setup, elems), &home->grads));
     return dt_event_record(home->current, setup->compute);
@@ -75,7 +74,6 @@ dt_status offload_home_init(struct offload_home *home, const struct dp_setup *se
 void offload_home_finish(struct offload_home *home, const struct dp_setup *setup)
 {
     dt_free(setup->compute, &home->grads);
-    dt_event_destroy(home->arrived);
     dt_event_destroy(home->current);
 }
 
@@ -83,7 +81,7 @@ static dt_status copy_and_add(struct offload_home *home, const struct dp_setup *
 {
     const struct offload *o = setup->offload;
     DT_TRY(dt_copy_to_host(o->to_host, arrived->data, grads, arrived->bytes));
-    DT_TRY(dt_stream_follow(o->update, o->to_host, home->arrived));
+    DT_TRY(dt_stream_follow(o->update, o->to_host));
     return dp_add_gradients(setup, o->update, true, home->grads.data, arrived->data, home->elems);
 }
 
@@ -104,7 +102,7 @@ static dt_status replace_gradients(struct offload_home *home, const struct dp_se
     const struct offload *o = setup->offload;
     DT_TRY(dt_stream_wait(o->to_host, home->current));
     DT_TRY(dt_copy_to_host(o->to_host, home->grads.data, grads, home->grads.bytes));
-    return dt_stream_follow(o->update, o->to_host, home->arrived);
+    return dt_stream_follow(o->update, o->to_host);
 }
 
 dt_status offload_gradients(struct offload_home *home, const struct dp_setup *setup, const struct dt_event *ready, const void *grads,

@@ -41,7 +41,6 @@ struct offload_home {
     size_t elems;
     struct dt_buffer grads;   /* [elems] in host memory */
     bool has_sum;             /* an earlier micro-batch's gradients are in grads */
-    struct dt_event *arrived; /* to_host: the gradients have been copied */
     struct dt_event *current; /* parameters in host memory are those of the last step; recorded by the last writer */
 };
 

@@ -23,9 +23,7 @@ struct activation {
 
     /* offload only */
     struct dt_stream *out, *in;
-    struct dt_event *made;          /* compute: the input to be copied out has been computed */
     struct dt_event *left;          /* out: all copies to host memory are complete */
-    struct dt_event *used;          /* compute: the segment before this one no longer needs its input */
     struct dt_event *arrived;       /* in: the copy to the device is complete */
     struct segment_input *arriving; /* an input whose copy compute has not yet waited for; or NULL */
 };
@@ -128,7 +126,7 @@ dt_status activation_take_input(struct activation *a, const struct action *actio
 dt_status activation_copy_out(struct activation *a, const struct action *action, const struct dt_stash *stash)
 {
     struct segment_input *input = input_of(a, action);
-    DT_TRY(dt_stream_follow(a->out, a->setup.compute, a->made));
+    DT_TRY(dt_stream_follow(a->out, a->setup.compute));
     DT_TRY(dt_alloc_host(a->out, DT_ACTIVATIONS, stash->x.bytes, &input->host));
     DT_TRY(dt_copy_to_host(a->out, input->host.data, stash->x.data, stash->x.bytes));
     return dt_event_record(a->left, a->out);
@@ -147,7 +145,7 @@ dt_status activation_copy_in(struct activation *a, const struct action *action)
 {
     struct segment_input *input = input_of(a, action);
     size_t bytes = input->host.bytes;
-    DT_TRY(dt_stream_follow(a->in, a->setup.compute, a->used));
+    DT_TRY(dt_stream_follow(a->in, a->setup.compute));
     DT_TRY(dt_alloc(a->in, DT_ACTIVATIONS, bytes, &input->device));
     DT_TRY(dt_copy_from_host(a->in, input->device.data, input->host.data, bytes));
     dt_free(a->in, &input->host);
@@ -166,16 +164,14 @@ void activation_streams(const struct activation *a, struct dt_stream *streams[2]
 
 static dt_status create_copying(struct activation *a)
 {
-    struct dt_event **events[] = {&a->made, &a->left, &a->used, &a->arrived};
     if (a->setup.rules.copies_in_turn) {
         a->out = a->in = a->setup.compute;
     } else {
         DT_TRY(dt_stream_create(a->setup.device, "copies out", &a->out));
         DT_TRY(dt_stream_create(a->setup.device, "copies in", &a->in));
     }
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        DT_TRY(dt_event_create(a->setup.device, events[i]));
-    return DT_OK;
+    DT_TRY(dt_event_create(a->setup.device, &a->left));
+    return dt_event_create(a->setup.device, &a->arrived);
 }
 
 static int input_count(const struct activation *a, const struct part *part)
@@ -238,9 +234,7 @@ void activation_destroy(struct activation *a)
         return;
     for (int i = 0; a->parts && i < a->setup.stage->part_count; i++)
         part_finish(a, &a->parts[i]);
-    dt_event_destroy(a->made);
     dt_event_destroy(a->left);
-    dt_event_destroy(a->used);
     dt_event_destroy(a->arrived);
     if (a->out != a->setup.compute) {
         dt_stream_destroy(a->out);

@@ -26,13 +26,13 @@ static dt_status sum_here(const struct dp_setup *setup)
     return dt_copy(setup->compute, from, to, dp_grads_bytes(setup, head->copy_elems));
 }
 
-dt_status copies_sum(struct dt_comm *ends, const struct dp_setup *setup, const struct dt_group *group, struct dt_event *event)
+dt_status copies_sum(struct dt_comm *ends, const struct dp_setup *setup, const struct dt_group *group)
 {
     if (!ends)
         return group->index == 0 ? sum_here(setup) : DT_OK;
-    DT_TRY(dt_stream_follow(setup->network, setup->compute, event));
+    DT_TRY(dt_stream_follow(setup->network, setup->compute));
     DT_TRY(dt_all_reduce(ends, gradients_of(setup, group), group->copy_elems, setup->gradient_dtype, DT_SUM, setup->network));
-    return timeline_follow(setup->timeline, setup->network, event);
+    return timeline_follow(setup->timeline, setup->network);
 }
 
 /* ---- state that is not trained ---- */
@@ -54,12 +54,12 @@ static dt_status exchange(const struct dp_setup *setup, struct dt_comm *comm)
 
 /* Exchange over one axis after the other: the mean of means is the mean of all, and the first rank
  * of the first ones is the first of all. */
-dt_status state_share(const struct dp_setup *setup, struct dt_event *event)
+dt_status state_share(const struct dp_setup *setup)
 {
     if (setup->stage->state_elems == 0 || (!is_shared(setup->replicas) && !is_shared(setup->shards)))
         return DT_OK;
-    DT_TRY(dt_stream_follow(setup->network, setup->compute, event));
+    DT_TRY(dt_stream_follow(setup->network, setup->compute));
     DT_TRY(exchange(setup, setup->replicas));
     DT_TRY(exchange(setup, setup->shards));
-    return timeline_follow(setup->timeline, setup->network, event);
+    return timeline_follow(setup->timeline, setup->network);
 }

@@ -16,10 +16,10 @@
  * DT_ERR_TIMEOUT, DT_ERR_HOST_MEMORY. Owner of *out: the caller. */
 dt_status copies_connect(const struct mesh *mesh, const struct plan *plan, struct dt_comm **out);
 
-/* Replace the gradients of both copies by their sum; the mode's compute stream waits for it with
- * `event`. Call it for each group with a copy, after its gradients are complete and before they are
- * reduced. ends: those of copies_connect, or NULL. */
-dt_status copies_sum(struct dt_comm *ends, const struct dp_setup *setup, const struct dt_group *group, struct dt_event *event);
+/* Replace the gradients of both copies by their sum; the mode's compute stream waits for it. Call it
+ * for each group with a copy, after its gradients are complete and before they are reduced. ends:
+ * those of copies_connect, or NULL. */
+dt_status copies_sum(struct dt_comm *ends, const struct dp_setup *setup, const struct dt_group *group);
 
 /* State of a stage that is not trained, such as the running statistics of batch normalisations:
  * each replica's forward changes its own state, and at the end of a step all replicas get the same
@@ -27,6 +27,6 @@ dt_status copies_sum(struct dt_comm *ends, const struct dp_setup *setup, const s
  * Source  PyTorch's DistributedDataParallel: its buffers are rank 0's (broadcast_buffers). */
 
 /* Queue it after the last forward of a step, at the same point on all ranks of the data axes; the
- * mode's compute stream waits for it with `event`. Does nothing if the stage has no state, or no
- * other rank has its layers. Errors: what communicators report while queueing. */
-dt_status state_share(const struct dp_setup *setup, struct dt_event *event);
+ * mode's compute stream waits for it. Does nothing if the stage has no state, or no other rank has
+ * its layers. Errors: what communicators report while queueing. */
+dt_status state_share(const struct dp_setup *setup);

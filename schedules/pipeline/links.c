@@ -38,7 +38,6 @@ static dt_status sender_init(struct link *link, struct dt_comm *comm, struct dt_
     DT_TRY(link_init(link, comm, device, name));
     if (!comm)
         return DT_OK;
-    DT_TRY(dt_event_create(device, &link->ready));
     DT_TRY(create_events(device, most_kept, &link->done));
     link->room = most_kept;
     link->kept = calloc((size_t)most_kept + 1, sizeof *link->kept);
@@ -83,7 +82,6 @@ static void link_finish(struct link *link)
     destroy_events(link->arrived);
     destroy_events(link->done);
     free(link->kept);
-    dt_event_destroy(link->ready);
     dt_stream_destroy(link->stream);
 }
 
@@ -132,7 +130,7 @@ dt_status links_send(struct links *links, const struct action *action, const str
     struct link *link = &links->senders[plan_channel(links->plan, action)];
     int place = link->sent % link->room;
     DT_TRY(timeline_send(timeline, message->key));
-    DT_TRY(dt_stream_follow(link->stream, links->compute, link->ready));
+    DT_TRY(dt_stream_follow(link->stream, links->compute));
     DT_TRY(dt_send(link->comm, buffer->data, message->elems, message->dtype, 1 - dt_comm_rank(link->comm), link->stream));
     DT_TRY(dt_event_record(link->done[place], link->stream));
     link->kept[place] = *buffer;

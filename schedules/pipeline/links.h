@@ -17,7 +17,6 @@ struct link {
     struct dt_event **arrived; /* receiving: [parts, slots] stream: received */
     int received;              /* receiving: messages of this step so far */
 
-    struct dt_event *ready; /* sending: compute: the message has been computed */
     /* Sending: [room] by number % room: messages that the neighbour may not have received yet, and
      * the events of `stream` after each send. */
     struct dt_buffer *kept;

@@ -18,8 +18,7 @@ struct pipeline {
     struct activation *activation;
     struct dt_stash *stashes; /* [parts, slots] */
     struct links links;
-    struct dt_comm *ends;       /* of tied tables: the two ranks with a copy (common.h) */
-    struct dt_event *exchanged; /* for the exchange of tied tables' gradients, and of state that is not trained */
+    struct dt_comm *ends; /* of tied tables: the two ranks with a copy (common.h) */
     struct dt_loss_scales scales;
 
     /* Of the running step: */
@@ -302,7 +301,7 @@ static dt_status run_begin_gradients(struct pipeline *p, const struct action *a)
 
 static dt_status run_sum_copies(struct pipeline *p, const struct action *a)
 {
-    return copies_sum(p->ends, &p->setup.dp->setup, group_of(p, a), p->exchanged);
+    return copies_sum(p->ends, &p->setup.dp->setup, group_of(p, a));
 }
 
 static dt_status run_reduce(struct pipeline *p, const struct action *a)
@@ -317,7 +316,7 @@ static dt_status run_update(struct pipeline *p, const struct action *a)
 
 static dt_status run_end_step(struct pipeline *p, const struct action *a)
 {
-    DT_TRY(state_share(&p->setup.dp->setup, p->exchanged));
+    DT_TRY(state_share(&p->setup.dp->setup));
     return p->setup.dp->mode->end_step(p->setup.dp);
 }
 
@@ -571,7 +570,6 @@ static dt_status create_parts(struct pipeline *p)
     DT_TRY(create_stashes(p));
     DT_TRY(create_activation(p));
     DT_TRY(finish_plan(p));
-    DT_TRY(dt_event_create(s->device, &p->exchanged));
     if (s->mesh->shape.size[MESH_PIPELINE] == 1)
         return DT_OK;
     DT_TRY(links_init(&p->links, s->mesh, s->compute, &p->plan, &p->receipts));
@@ -609,7 +607,6 @@ void pipeline_destroy(struct pipeline *p)
         p->setup.extra->finish(p->setup.extra->context, p->setup.dp);
     for (int i = 0; p->stashes && i < p->plan.parts * p->plan.slots; i++)
         dt_stash_destroy(p->setup.stage, &p->stashes[i], p->setup.compute);
-    dt_event_destroy(p->exchanged);
     dt_comm_destroy(p->ends);
     links_finish(&p->links);
     activation_destroy(p->activation);

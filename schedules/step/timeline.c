@@ -106,10 +106,11 @@ dt_status timeline_wait(struct timeline *timeline, const struct dt_event *event)
     return wait_within(timeline, event, (struct mark){.phase = TIMELINE_EXPOSED});
 }
 
-dt_status timeline_follow(struct timeline *timeline, struct dt_stream *source, struct dt_event *event)
+dt_status timeline_follow(struct timeline *timeline, struct dt_stream *source)
 {
-    DT_TRY(dt_event_record(event, source));
-    return timeline_wait(timeline, event);
+    const struct dt_event *mark;
+    DT_TRY(dt_stream_mark(source, &mark));
+    return timeline_wait(timeline, mark);
 }
 
 dt_status timeline_receive(struct timeline *timeline, const struct dt_event *event, uint64_t key)

@@ -39,9 +39,8 @@ dt_status timeline_enter(struct timeline *timeline, enum timeline_phase phase);
 /* compute waits for `event` of a network or copy stream; the wait counts as EXPOSED, then the phase
  * goes on as before. */
 dt_status timeline_wait(struct timeline *timeline, const struct dt_event *event);
-/* Record `event` on `source`, and wait for it: compute goes on once all work queued so far there is
- * done. */
-dt_status timeline_follow(struct timeline *timeline, struct dt_stream *source, struct dt_event *event);
+/* The same for all work queued so far on another stream. */
+dt_status timeline_follow(struct timeline *timeline, struct dt_stream *source);
 /* timeline_wait for message `key`, which the stream of `event` receives; the wait counts as MESSAGE. */
 dt_status timeline_receive(struct timeline *timeline, const struct dt_event *event, uint64_t key);
 /* Mark that compute has made message `key`, which another stream now sends. */
