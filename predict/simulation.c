@@ -179,46 +179,10 @@ static dt_status record_short_of_memory(const struct experiment *e, const struct
 /* ---- one step in virtual time ---- */
 
 struct replay {
-    const struct simulated_ranks *ranks;
     struct dt_sim_network *network;
     struct dt_sim_links *links;
-    struct dt_sim_transport cluster, transport; /* transport: what the engine calls, with ranks numbered within the part */
-    struct dt_sim_engine *engine;
+    struct dt_sim_engine *engine; /* numbers ranks within the part */
 };
-
-/* The engine numbers ranks within the part, the cluster within the world. A communicator has all
- * its ranks in the world. */
-static int world_rank(const struct replay *replay, int place)
-{
-    return replay->ranks->part->ranks[place];
-}
-
-static dt_status carry_collective(void *context, const struct dt_sim_group *group, enum dt_sim_collective kind, double bytes, int root,
-                                  struct dt_sim_movement *out)
-{
-    const struct replay *replay = context;
-    const struct simulated_group *whole = &replay->ranks->groups[group->id];
-    const struct dt_sim_group of_world = {.name = group->name, .ranks = whole->ranks, .count = whole->count, .id = group->id};
-    return replay->cluster.collective(replay->cluster.context, &of_world, kind, bytes, root, out);
-}
-
-static dt_status carry_message(void *context, int from, int to, double bytes, struct dt_sim_movement *out)
-{
-    const struct replay *replay = context;
-    return replay->cluster.message(replay->cluster.context, world_rank(replay, from), world_rank(replay, to), bytes, out);
-}
-
-static dt_status carry_copy(void *context, int rank, enum dt_sim_direction direction, double bytes, struct dt_sim_movement *out)
-{
-    const struct replay *replay = context;
-    return replay->cluster.copy(replay->cluster.context, world_rank(replay, rank), direction, bytes, out);
-}
-
-static dt_status carry_work(void *context, int rank, double seconds, double load, struct dt_sim_movement *out)
-{
-    const struct replay *replay = context;
-    return replay->cluster.work(replay->cluster.context, world_rank(replay, rank), seconds, load, out);
-}
 
 /* The engine gets the communicator's ranks that are in the part, and for the others those that
  * represent them. */
@@ -234,20 +198,20 @@ static dt_status add_group(const struct simulated_ranks *r, const struct simulat
             places[count++] = place;
         seen[place] = true;
     }
+    DT_THEN(status, dt_sim_engine_add_group(engine, group->name, places, count, &number)); /* it numbers them in order, as here */
     if (status == DT_OK)
-        status = dt_sim_engine_add_group(engine, group->name, places, count, &number); /* the engine numbers them in order, as here */
+        dt_sim_engine_set_members(engine, number, group->ranks, group->count);
     free(places);
     free(seen);
     return status;
 }
 
-static dt_status slow_link(const struct experiment *e, const struct replay *replay)
+static dt_status slow_link(const struct experiment *e, const struct replay *replay, int rank)
 {
     dt_status status = DT_OK;
     char error[256];
     if (e->slow.by > 0 && (e->slow.part == SLOW_LINK || e->slow.part == SLOW_CARD))
-        status =
-            dt_sim_links_slow(replay->links, replay->network, replay->ranks->part->slow_rank, e->slow.part == SLOW_CARD, 1 - e->slow.by);
+        status = dt_sim_links_slow(replay->links, replay->network, rank, e->slow.part == SLOW_CARD, 1 - e->slow.by);
     if (status == DT_OK)
         return DT_OK;
     snprintf(error, sizeof error, "%s", dt_error_message());
@@ -258,16 +222,15 @@ static dt_status slow_link(const struct experiment *e, const struct replay *repl
 static dt_status replay_create(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
                                const struct dt_sim_collector *collector, struct replay *out)
 {
-    *out = (struct replay){.ranks = r};
+    *out = (struct replay){.network = NULL};
     DT_TRY(dt_sim_network_create(&out->network));
     DT_TRY(dt_sim_links_create(&s->cluster, &s->placement, out->network, &out->links));
-    DT_TRY(slow_link(e, out));
+    DT_TRY(slow_link(e, out, r->part->slow_rank));
     if (r->part->count < r->part->world_size)
         DT_TRY(dt_sim_links_stand_in(out->links, r->part->ranks, r->part->count, r->part->stand_in));
-    out->cluster = dt_sim_links_transport(out->links);
-    out->transport = (struct dt_sim_transport){
-        .context = out, .collective = carry_collective, .message = carry_message, .copy = carry_copy, .work = carry_work};
-    DT_TRY(dt_sim_engine_create(r->count, out->network, &out->transport, collector, &out->engine));
+    const struct dt_sim_transport transport = dt_sim_links_transport(out->links);
+    DT_TRY(dt_sim_engine_create(r->count, out->network, &transport, collector, &out->engine));
+    dt_sim_engine_set_world(out->engine, r->part->ranks);
     for (int g = 0; g < r->group_count; g++)
         DT_TRY(add_group(r, &r->groups[g], out->engine));
     for (int i = 0; i < r->count; i++)

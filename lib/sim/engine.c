@@ -37,6 +37,14 @@ dt_status dt_sim_engine_create(int ranks, struct dt_sim_network *network, const 
     return DT_OK;
 }
 
+static void destroy_group(struct group *g)
+{
+    free(g->name);
+    free(g->ranks);
+    free(g->arrivals);
+    free(g);
+}
+
 void dt_sim_engine_destroy(struct dt_sim_engine *e)
 {
     if (!e)
@@ -50,12 +58,8 @@ void dt_sim_engine_destroy(struct dt_sim_engine *e)
         free(rank->event_s);
         free(rank->event_idle);
     }
-    for (int g = 0; g < e->group_count; g++) {
-        free(e->groups[g]->name);
-        free(e->groups[g]->ranks);
-        free(e->groups[g]->arrivals);
-        free(e->groups[g]);
-    }
+    for (int g = 0; g < e->group_count; g++)
+        destroy_group(e->groups[g]);
     dt_heap_finish(&e->starts);
     free(e->ranks);
     free(e->groups);
@@ -98,24 +102,39 @@ dt_status dt_sim_engine_add_group(struct dt_sim_engine *e, const char *name, con
     g->ranks = malloc((size_t)count * sizeof *g->ranks);
     g->arrivals = calloc((size_t)count, sizeof *g->arrivals);
     if (!g->name || !g->ranks || !g->arrivals) {
-        free(g->name);
-        free(g->ranks);
-        free(g->arrivals);
-        free(g);
+        destroy_group(g);
         return no_memory();
     }
     memcpy(g->ranks, ranks, (size_t)count * sizeof *ranks);
+    g->count = count;
     g->base = (struct dt_sim_group){.name = g->name, .ranks = g->ranks, .count = count, .id = e->group_count};
     e->groups[e->group_count] = g;
     *out_group = e->group_count++;
     return DT_OK;
 }
 
+void dt_sim_engine_set_world(struct dt_sim_engine *e, const int *world_ranks)
+{
+    e->world_ranks = world_ranks;
+}
+
+void dt_sim_engine_set_members(struct dt_sim_engine *e, int group, const int *ranks, int count)
+{
+    e->groups[group]->base.ranks = ranks;
+    e->groups[group]->base.count = count;
+}
+
+/* The transport's number of a rank. */
+static int world_rank(const struct dt_sim_engine *e, int rank)
+{
+    return e->world_ranks ? e->world_ranks[rank] : rank;
+}
+
 static dt_status take_seat(const struct dt_sim_engine *e, int rank, int group, struct seat *seat)
 {
     if (group < 0 || group >= e->group_count)
         return dt_fail(DT_ERR_INVALID, "simulation: rank %d uses communicator %d of %d", rank, group, e->group_count);
-    const struct dt_sim_group *g = &e->groups[group]->base;
+    const struct group *g = e->groups[group];
     for (int i = 0; i < g->count; i++)
         if (g->ranks[i] == rank) {
             *seat = (struct seat){.group = group, .place = i};
@@ -219,7 +238,7 @@ static double worked_beside(const struct rank *rank, int stream, int except, dou
 static double slowed_s(const struct dt_sim_engine *e, const struct group *g, double now_s, double slowdown)
 {
     double longest_s = 0;
-    for (int i = 0; i < g->base.count; i++) {
+    for (int i = 0; i < g->count; i++) {
         const struct rank *rank = &e->ranks[g->ranks[i]];
         for (int s = 0; s < rank->program->stream_count; s++)
             longest_s = fmax(longest_s, worked_beside(rank, s, (int)g->arrivals[i].stream - 1, g->start_s, now_s));
@@ -231,7 +250,7 @@ static void end_collective(struct dt_sim_engine *e, struct group *g, double now_
 {
     g->number++;
     g->arrived = 0;
-    for (int i = 0; i < g->base.count; i++) {
+    for (int i = 0; i < g->count; i++) {
         struct rank *rank = &e->ranks[g->ranks[i]];
         int stream = (int)g->arrivals[i].stream - 1;
         const struct dt_sim_op *op = &rank->program->ops[rank->program->stream_ops[stream][rank->streams[stream].done]];
@@ -293,9 +312,9 @@ static dt_status come_to_collective(struct dt_sim_engine *e, int rank, int strea
 {
     const struct seat *seat = &e->ranks[rank].seats[op->target];
     struct group *g = e->groups[seat->group];
-    if (op->peer >= g->base.count)
+    if (op->peer >= g->count)
         return dt_fail(DT_ERR_INVALID, "simulation: %s on %s: root %d of %d ranks",
-                       dt_sim_collective_name((enum dt_sim_collective)op->detail), g->name, op->peer, g->base.count);
+                       dt_sim_collective_name((enum dt_sim_collective)op->detail), g->name, op->peer, g->count);
     if (g->arrived == 0) {
         g->op = op;
         g->op_rank = rank;
@@ -305,7 +324,7 @@ static dt_status come_to_collective(struct dt_sim_engine *e, int rank, int strea
     }
     g->arrivals[seat->place] = (struct arrival){.at_s = came_s, .stream = (uint32_t)stream + 1};
     g->start_s = fmax(g->start_s, came_s);
-    if (++g->arrived < g->base.count)
+    if (++g->arrived < g->count)
         return DT_OK;
     struct activity a = {.kind = ACTIVITY_COLLECTIVE, .group = seat->group, .start_s = g->start_s};
     DT_TRY(e->transport.collective(e->transport.context, &g->base, (enum dt_sim_collective)op->detail, op->amount, op->peer, &a.movement));
@@ -363,9 +382,9 @@ static dt_status come_to_message(struct dt_sim_engine *e, int rank, int stream, 
     const struct seat *seat = &e->ranks[rank].seats[op->target];
     const struct group *g = e->groups[seat->group];
     bool is_send = op->kind == DT_SIM_SEND;
-    if (op->peer >= g->base.count || op->peer == seat->place)
+    if (op->peer >= g->count || op->peer == seat->place)
         return dt_fail(DT_ERR_INVALID, "simulation: rank %d of %s sends to or receives from rank %d of %d", seat->place, g->name, op->peer,
-                       g->base.count);
+                       g->count);
     struct waiting other, mine = {.group = seat->group,
                                   .from = is_send ? seat->place : op->peer,
                                   .to = is_send ? op->peer : seat->place,
@@ -390,7 +409,7 @@ static dt_status come_to_message(struct dt_sim_engine *e, int rank, int stream, 
         .op = {sender->op, receiver->op},
         .start_s = fmax(sender->came_s, receiver->came_s),
     };
-    DT_TRY(e->transport.message(e->transport.context, sender->rank, receiver->rank, op->amount, &a.movement));
+    DT_TRY(e->transport.message(e->transport.context, world_rank(e, sender->rank), world_rank(e, receiver->rank), op->amount, &a.movement));
     return set_out(e, a);
 }
 
@@ -398,8 +417,9 @@ static dt_status come_to_copy(struct dt_sim_engine *e, int rank, int stream, con
 {
     struct activity a = {.kind = ACTIVITY_COPY, .rank = {rank}, .stream = {stream}, .came_s = {came_s}, .op = {op}, .start_s = came_s};
     const struct dt_sim_transport *t = &e->transport;
-    DT_TRY(op->kind == DT_SIM_COPY ? t->copy(t->context, rank, (enum dt_sim_direction)op->detail, op->amount, &a.movement)
-                                   : t->work(t->context, rank, op->amount, op->load, &a.movement));
+    int world = world_rank(e, rank);
+    DT_TRY(op->kind == DT_SIM_COPY ? t->copy(t->context, world, (enum dt_sim_direction)op->detail, op->amount, &a.movement)
+                                   : t->work(t->context, world, op->amount, op->load, &a.movement));
     return set_out(e, a);
 }
 

@@ -76,6 +76,12 @@ void dt_sim_engine_destroy(struct dt_sim_engine *engine); /* takes NULL */
  * or occurs twice, DT_ERR_HOST_MEMORY. */
 dt_status dt_sim_engine_add_group(struct dt_sim_engine *engine, const char *name, const int *ranks, int count, int *out_group);
 
+/* If the ranks are only a part of the world, of which each stands for others: their numbers in the
+ * world [ranks], and the ranks of a communicator in the world, for the transport. The lists stay
+ * valid until the engine is destroyed. */
+void dt_sim_engine_set_world(struct dt_sim_engine *engine, const int *world_ranks);
+void dt_sim_engine_set_members(struct dt_sim_engine *engine, int group, const int *ranks, int count);
+
 /* Set a rank's program. It must be finished, stay valid until the engine is destroyed, and may be
  * shared by ranks; groups [program->slot_count] are the numbers of the communicators in its slots,
  * copied. A rank without a program does nothing. Errors: DT_ERR_INVALID if a rank is not in its

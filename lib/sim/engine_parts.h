@@ -56,9 +56,9 @@ struct arrival {
 /* A communicator, and the one collective that can be active in it: no rank arrives at the next
  * before all have left this one. */
 struct group {
-    struct dt_sim_group base;
+    struct dt_sim_group base; /* as the transport sees it */
     char *name;
-    int *ranks;
+    int *ranks, count;
     struct arrival *arrivals; /* [count] */
     int arrived;
     uint32_t number; /* of finished collectives */
@@ -94,7 +94,8 @@ struct dt_sim_engine {
     struct dt_sim_collector collector;
     struct rank *ranks; /* [rank_count] */
     int rank_count;
-    struct group **groups; /* [group_count] */
+    const int *world_ranks; /* [rank_count] NULL: the same numbers */
+    struct group **groups;  /* [group_count] */
     int group_count, group_room;
 
     struct dt_heap starts; /* activities in their latency */

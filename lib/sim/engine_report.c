@@ -43,11 +43,11 @@ static void describe_ranks(const struct group *g, bool arrived, char *text, size
     size_t used = 0;
     int runs = 0, left = 0;
     text[0] = 0;
-    for (int i = 0; i < g->base.count; i++) {
+    for (int i = 0; i < g->count; i++) {
         if ((g->arrivals[i].stream != 0) != arrived)
             continue;
         int first = g->ranks[i], last = first;
-        while (i + 1 < g->base.count && (g->arrivals[i + 1].stream != 0) == arrived && g->ranks[i + 1] == last + 1)
+        while (i + 1 < g->count && (g->arrivals[i + 1].stream != 0) == arrived && g->ranks[i + 1] == last + 1)
             last = g->ranks[++i];
         if (++runs > 8) {
             left += last - first + 1;
@@ -119,7 +119,7 @@ static bool describe_collective(const struct dt_sim_engine *e, const struct grou
 {
     char waiting[160], missing[160], where[128];
     int first_missing = 0;
-    if (g->arrived == 0 || g->arrived == g->base.count)
+    if (g->arrived == 0 || g->arrived == g->count)
         return false;
     while (g->arrivals[first_missing].stream)
         first_missing++;
@@ -127,7 +127,7 @@ static bool describe_collective(const struct dt_sim_engine *e, const struct grou
     describe_ranks(g, false, missing, sizeof missing);
     describe_rank(e, g->ranks[first_missing], where, sizeof where);
     snprintf(text, text_bytes, "%s %u on %s: of %d ranks %s wait; missing are %s (rank %d is at %s)",
-             dt_sim_collective_name((enum dt_sim_collective)g->op->detail), g->number + 1, g->name, g->base.count, waiting, missing,
+             dt_sim_collective_name((enum dt_sim_collective)g->op->detail), g->number + 1, g->name, g->count, waiting, missing,
              g->ranks[first_missing], where);
     return true;
 }
@@ -166,7 +166,7 @@ static int waits_for(const struct dt_sim_engine *e, int number)
     const struct group *g = e->groups[e->ranks[number].seats[op->target].group];
     if (op->kind != DT_SIM_COLLECTIVE)
         return g->ranks[op->peer];
-    for (int i = 0; i < g->base.count; i++)
+    for (int i = 0; i < g->count; i++)
         if (!g->arrivals[i].stream)
             return g->ranks[i];
     return -1;
