@@ -10,16 +10,21 @@ struct made {
     double time; /* time of its arrival */
 };
 
+/* One rank in the play. */
+struct player {
+    int at;                        /* its next action */
+    double now;                    /* end of its last one */
+    double arrived[PLAN_CHANNELS]; /* arrival of the last message that it has sent */
+    int sent[PLAN_CHANNELS];
+    int received[PLAN_CHANNELS]; /* how many of those have been received */
+};
+
 struct play {
     const struct plan *plans;
     const struct plan_times *times;
     int stages, virtual_stages, micro_batches;
     struct made *activations, *gradients; /* [virtual_stages, micro_batches] */
-    int *at;                              /* [stages] next action, */
-    double *now;                          /* and end of the last action */
-    double (*arrived)[PLAN_CHANNELS];     /* [stages] by sending rank: arrival of its last message */
-    int (*sent)[PLAN_CHANNELS];           /* [stages] by sending rank */
-    int (*received)[PLAN_CHANNELS];       /* [stages] by sending rank */
+    struct player *ranks;                 /* [stages] */
 };
 
 /* ---- senders and receivers ---- */
@@ -63,10 +68,10 @@ static void name_pass(char *text, size_t bytes, const struct plan *plan, int at)
 static void describe(char *text, size_t bytes, const struct play *p, int rank)
 {
     const struct plan *plan = &p->plans[rank];
-    const struct action *a = &plan->actions[p->at[rank]];
+    const struct action *a = &plan->actions[p->ranks[rank].at];
     bool input = a->op == ACTION_RECV_INPUT || a->op == ACTION_TAKE_OVER;
     char pass[32], from[48];
-    name_pass(pass, sizeof pass, plan, p->at[rank]);
+    name_pass(pass, sizeof pass, plan, p->ranks[rank].at);
     if (action_receives(a))
         snprintf(from, sizeof from, "rank %d", peer_of(plan, a));
     else
@@ -77,7 +82,7 @@ static void describe(char *text, size_t bytes, const struct play *p, int rank)
 /* The rank that a waiting rank waits for. */
 static int awaited(const struct play *p, int rank)
 {
-    const struct action *a = &p->plans[rank].actions[p->at[rank]];
+    const struct action *a = &p->plans[rank].actions[p->ranks[rank].at];
     return action_receives(a) ? peer_of(&p->plans[rank], a) : rank;
 }
 
@@ -89,10 +94,10 @@ static dt_status name_deadlock(const struct play *p, int first)
     size_t used = 0;
     int rank = first;
     for (int i = 0; i < p->stages; i++) /* after this many steps the walk is inside the circle */
-        if (p->at[rank] < p->plans[rank].count)
+        if (p->ranks[rank].at < p->plans[rank].count)
             rank = awaited(p, rank);
     for (int start = rank, i = 0; (i == 0 || rank != start) && used + 160 < sizeof text; i++) {
-        if (p->at[rank] == p->plans[rank].count) {
+        if (p->ranks[rank].at == p->plans[rank].count) {
             snprintf(text + used, sizeof text - used, "%srank %d has finished and never sends it", used ? "; " : "", rank);
             break;
         }
@@ -116,7 +121,7 @@ static dt_status check_received(const struct play *p)
 {
     for (int rank = 0; rank < p->stages; rank++)
         for (int channel = 0; channel < PLAN_CHANNELS; channel++)
-            if (p->sent[rank][channel] != p->received[rank][channel])
+            if (p->ranks[rank].sent[channel] != p->ranks[rank].received[channel])
                 return dt_fail(DT_ERR_INVALID, "rank %d sends messages that nobody receives", rank);
     return DT_OK;
 }
@@ -163,18 +168,19 @@ static void send(struct play *p, int rank, const struct action *a)
     const struct plan *plan = &p->plans[rank];
     bool gradient = concerns_gradients(a->op);
     int v = plan_virtual_stage(plan, a), channel = plan_channel(plan, a);
-    double *arrived = &p->arrived[rank][channel], begins = p->now[rank];
+    double *arrived = &p->ranks[rank].arrived[channel], begins = p->ranks[rank].now;
     if (p->times->uneven && *arrived > begins) /* messages of a channel are sent one after another */
         begins = *arrived;
     *arrived = begins + message_s(p, rank, peer_of(plan, a));
-    *made_for(p, gradient, gradient ? v - 1 : v + 1, a->micro_batch) = (struct made){++p->sent[rank][channel], *arrived};
+    *made_for(p, gradient, gradient ? v - 1 : v + 1, a->micro_batch) = (struct made){++p->ranks[rank].sent[channel], *arrived};
 }
 
 static dt_status receive(struct play *p, int rank, const struct action *a, bool *ran)
 {
     const struct plan *plan = &p->plans[rank];
     const struct made *m = made_for(p, concerns_gradients(a->op), plan_virtual_stage(plan, a), a->micro_batch);
-    int peer = peer_of(plan, a), *received = &p->received[peer][plan_channel(plan, a)], *sent = &p->sent[peer][plan_channel(plan, a)];
+    int peer = peer_of(plan, a), *received = &p->ranks[peer].received[plan_channel(plan, a)],
+        *sent = &p->ranks[peer].sent[plan_channel(plan, a)];
     if (m->number == 0 && *sent == *received) {
         *ran = false; /* the message has not arrived */
         return DT_OK;
@@ -182,8 +188,8 @@ static dt_status receive(struct play *p, int rank, const struct action *a, bool 
     if (m->number != *received + 1)
         return name_crossing(p, rank);
     ++*received;
-    p->now[rank] += early_of(plan, p->at[rank], p->times);
-    p->now[rank] = m->time > p->now[rank] ? m->time : p->now[rank];
+    p->ranks[rank].now += early_of(plan, p->ranks[rank].at, p->times);
+    p->ranks[rank].now = m->time > p->ranks[rank].now ? m->time : p->ranks[rank].now;
     return DT_OK;
 }
 
@@ -200,9 +206,9 @@ static void keep_for_own_part(struct play *p, int rank, const struct action *a)
     const struct plan *plan = &p->plans[rank];
     int v = plan_virtual_stage(plan, a);
     if (a->op == ACTION_FORWARD && v + 1 < p->virtual_stages && plan_rank_of(plan, v + 1) == rank)
-        *made_for(p, false, v + 1, a->micro_batch) = (struct made){.number = 1, .time = p->now[rank]};
+        *made_for(p, false, v + 1, a->micro_batch) = (struct made){.number = 1, .time = p->ranks[rank].now};
     if (a->op == ACTION_GIVE_BACK)
-        *made_for(p, true, v - 1, a->micro_batch) = (struct made){.number = 1, .time = p->now[rank]};
+        *made_for(p, true, v - 1, a->micro_batch) = (struct made){.number = 1, .time = p->ranks[rank].now};
 }
 
 /* Whether a backward pass lacks the gradient that another part of the rank has to make. */
@@ -219,13 +225,13 @@ static bool lacks_own_gradient(const struct play *p, int rank, const struct acti
 static dt_status play_action(struct play *p, int rank, double **ends, bool *ran)
 {
     const struct plan *plan = &p->plans[rank];
-    const struct action *a = &plan->actions[p->at[rank]];
+    const struct action *a = &plan->actions[p->ranks[rank].at];
     *ran = is_made(p, rank, a) && !lacks_own_gradient(p, rank, a);
     if (!*ran)
         return DT_OK;
     if (a->op != ACTION_RECV_GRADIENT)
-        p->now[rank] += early_of(plan, p->at[rank], p->times);
-    p->now[rank] += duration(plan, p->times, a);
+        p->ranks[rank].now += early_of(plan, p->ranks[rank].at, p->times);
+    p->ranks[rank].now += duration(plan, p->times, a);
     if (action_sends(a))
         send(p, rank, a);
     else if (action_receives(a))
@@ -235,8 +241,8 @@ static dt_status play_action(struct play *p, int rank, double **ends, bool *ran)
     if (!*ran)
         return DT_OK;
     if (ends)
-        ends[rank][p->at[rank]] = p->now[rank];
-    p->at[rank]++;
+        ends[rank][p->ranks[rank].at] = p->ranks[rank].now;
+    p->ranks[rank].at++;
     return DT_OK;
 }
 
@@ -245,14 +251,14 @@ static dt_status play_all(struct play *p, double **ends)
     for (bool any = true; any;) {
         any = false;
         for (int rank = 0; rank < p->stages; rank++) {
-            for (bool ran = true; ran && p->at[rank] < p->plans[rank].count;) {
+            for (bool ran = true; ran && p->ranks[rank].at < p->plans[rank].count;) {
                 DT_TRY(play_action(p, rank, ends, &ran));
                 any |= ran;
             }
         }
     }
     for (int rank = 0; rank < p->stages; rank++)
-        if (p->at[rank] < p->plans[rank].count)
+        if (p->ranks[rank].at < p->plans[rank].count)
             return name_deadlock(p, rank);
     return check_received(p);
 }
@@ -265,24 +271,16 @@ dt_status plan_play(const struct plan *plans, int stages, const struct plan_time
         .stages = stages,
         .virtual_stages = stages * plans[0].parts,
         .micro_batches = plans[0].micro_batches,
-        .at = calloc((size_t)stages, sizeof *p.at),
-        .now = calloc((size_t)stages, sizeof *p.now),
-        .arrived = calloc((size_t)stages, sizeof *p.arrived),
-        .sent = calloc((size_t)stages, sizeof *p.sent),
-        .received = calloc((size_t)stages, sizeof *p.received),
+        .ranks = calloc((size_t)stages, sizeof *p.ranks),
     };
     size_t places = (size_t)p.virtual_stages * (size_t)p.micro_batches;
     p.activations = calloc(places, sizeof *p.activations);
     p.gradients = calloc(places, sizeof *p.gradients);
-    bool all = p.at && p.now && p.arrived && p.sent && p.received && p.activations && p.gradients;
+    bool all = p.ranks && p.activations && p.gradients;
     dt_status status = all ? play_all(&p, ends) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d stages", stages);
     free(p.gradients);
     free(p.activations);
-    free(p.received);
-    free(p.sent);
-    free(p.arrived);
-    free(p.now);
-    free(p.at);
+    free(p.ranks);
     return status;
 }
 
