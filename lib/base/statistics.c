@@ -243,23 +243,6 @@ static dt_status estimate(const struct sample *base, const struct sample *new, s
     return DT_OK;
 }
 
-dt_status dt_ratio_compare(const double *base_s, int base_count, const double *new_s, int new_count, struct dt_ratio *out)
-{
-    struct sample base = {0}, new = {0};
-    *out = (struct dt_ratio){NAN, NAN, NAN, 1};
-    if (!are_known(base_s, base_count) || !are_known(new_s, new_count))
-        return DT_OK;
-    dt_status status = sample_init(&base, base_s, base_count);
-    if (status < 0)
-        goto done;
-    DT_TRY_ELSE(done, status, sample_init(&new, new_s, new_count));
-    status = estimate(&base, &new, out);
-done:
-    sample_finish(&base);
-    sample_finish(&new);
-    return status;
-}
-
 enum dt_change dt_ratio_judge(const struct dt_ratio *r, double threshold)
 {
     if (isnan(r->ratio) || isnan(r->low))
@@ -280,24 +263,39 @@ static void lower_end(const struct sample *sample, double *first, double *below)
     *below = sample->count < DT_RATIO_SHORTEST ? NAN : r / (1 - r) * (sample->sorted[DT_RATIO_SHORTEST - 1] - *first);
 }
 
-dt_status dt_ratio_of_shortest(const double *base_s, int base_count, const double *new_s, int new_count, struct dt_ratio *out)
+static dt_status estimate_of_shortest(const struct sample *base, const struct sample *new, struct dt_ratio *out)
+{
+    double ratio, first, base_below, new_below;
+    lower_end(base, &ratio, &base_below);
+    lower_end(new, &first, &new_below);
+    ratio -= first;
+    *out = (struct dt_ratio){exp(ratio), exp(ratio - base_below), exp(ratio + new_below), 1};
+    return DT_OK;
+}
+
+static dt_status compare(const double *base_s, int base_count, const double *new_s, int new_count,
+                         dt_status (*by)(const struct sample *base, const struct sample *new, struct dt_ratio *out), struct dt_ratio *out)
 {
     struct sample base = {0}, new = {0};
-    double ratio, first, base_below, new_below;
     *out = (struct dt_ratio){NAN, NAN, NAN, 1};
     if (!are_known(base_s, base_count) || !are_known(new_s, new_count))
         return DT_OK;
     dt_status status = sample_init(&base, base_s, base_count);
     DT_THEN(status, sample_init(&new, new_s, new_count));
-    if (status == DT_OK) {
-        lower_end(&base, &ratio, &base_below);
-        lower_end(&new, &first, &new_below);
-        ratio -= first;
-        *out = (struct dt_ratio){exp(ratio), exp(ratio - base_below), exp(ratio + new_below), 1};
-    }
+    DT_THEN(status, by(&base, &new, out));
     sample_finish(&base);
     sample_finish(&new);
     return status;
+}
+
+dt_status dt_ratio_compare(const double *base_s, int base_count, const double *new_s, int new_count, struct dt_ratio *out)
+{
+    return compare(base_s, base_count, new_s, new_count, estimate, out);
+}
+
+dt_status dt_ratio_of_shortest(const double *base_s, int base_count, const double *new_s, int new_count, struct dt_ratio *out)
+{
+    return compare(base_s, base_count, new_s, new_count, estimate_of_shortest, out);
 }
 
 enum dt_change dt_ratio_judge_interval(const struct dt_ratio *r, double threshold)
