@@ -403,10 +403,7 @@ static dt_status read_constants(struct cJSON *object, const char *source, struct
     struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
     struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which has no rows */
     dt_status status = read_table(object, sources, source, out);
-    if (status < 0)
-        goto end;
-    status = read_measured(measured, source, &out->measured);
-end:
+    DT_THEN(status, read_measured(measured, source, &out->measured));
     cJSON_Delete(sources);
     cJSON_Delete(measured);
     return status;

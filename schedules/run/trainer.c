@@ -556,14 +556,10 @@ dt_status trainer_synchronize(struct trainer *t)
 {
     /* The network first: if a peer is gone, its failure is the cause, and that of the compute
      * stream the effect. */
-    dt_status network = dt_stream_synchronize(t->network);
-    if (network < 0)
-        return network;
-    dt_status tensor = t->tensor ? dt_stream_synchronize(t->tensor) : DT_OK;
-    if (tensor < 0)
-        return tensor;
-    dt_status offload = offload_synchronize(&t->offload);
-    return offload < 0 ? offload : pipeline_synchronize(t->pipeline);
+    DT_TRY(dt_stream_synchronize(t->network));
+    DT_TRY(t->tensor ? dt_stream_synchronize(t->tensor) : DT_OK);
+    DT_TRY(offload_synchronize(&t->offload));
+    return pipeline_synchronize(t->pipeline);
 }
 
 bool trainer_updates_late(const struct trainer *t)
