@@ -163,10 +163,11 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
         again_s = alone.block_forward_s + sums.forward; /* forward of all chunks but the last is recomputed */
         work += blocks * again_s * (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
     }
-    struct traffic traffic;
-    DT_TRY(network_bounds_traffic(b->network, e, &mesh, micro_batches, bytes, &traffic));
+    struct traffic traffic, of_block;
+    DT_TRY(network_bounds_traffic(b->network, e, &mesh, micro_batches, bytes, false, &traffic));
+    DT_TRY(network_bounds_traffic(b->network, e, &mesh, 1, alone.block_bytes, true, &of_block));
     DT_TRY(find_passes(b, e, &mesh, recorded, &alone, &sums, again_s, &out->passes));
-    DT_TRY(network_bounds_block_s(b->network, e, &mesh, alone.block_bytes, &out->passes.end_s));
+    out->passes.end_s = of_block.end;
     out->compute_s = micro_batches * work / stages;
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     out->network_s = traffic.passes * traffic.gather + traffic.end;

@@ -168,11 +168,11 @@ static double part_of_stage(const struct network_bounds *b, const struct mesh_sh
     return fmax((double)stride / per_node, 1.0 / stages);
 }
 
-static dt_status find_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
-                              double bytes, double part, struct traffic *out)
+dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
+                                 double bytes, bool alone, struct traffic *out)
 {
     const struct dp_mode *mode = e->strategy.mode;
-    double reduce = 0, publish = 0;
+    double reduce = 0, publish = 0, part = alone ? part_of_stage(b, mesh) : 1;
     double reduced = bytes * (double)dt_dtype_bytes(experiment_reduce_dtype(e)) / (double)dt_dtype_bytes(e->model.dtype);
     *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
@@ -184,21 +184,6 @@ static dt_status find_traffic(struct network_bounds *b, const struct experiment 
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
     out->end = reduce + publish;
     return DT_OK;
-}
-
-dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
-                                 double bytes, struct traffic *out)
-{
-    return find_traffic(b, e, mesh, micro_batches, bytes, 1, out);
-}
-
-dt_status network_bounds_block_s(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double bytes,
-                                 double *out)
-{
-    struct traffic own;
-    dt_status status = find_traffic(b, e, mesh, 1, bytes, part_of_stage(b, mesh), &own);
-    *out = own.end;
-    return status;
 }
 
 static double collective_s(const struct group_rate *rate, enum dt_sim_collective kind, double bytes)

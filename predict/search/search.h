@@ -178,14 +178,10 @@ struct traffic {
     double end;    /* gradients and everything sent after them, once a step */
 };
 
-/* bytes: of the parameters of this rank's stage. Errors: DT_ERR_HOST_MEMORY. */
+/* bytes: of the parameters of this rank's stage. alone: the stage's groups share their nodes' cards
+ * with no other. Errors: DT_ERR_HOST_MEMORY. */
 dt_status network_bounds_traffic(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
-                                 int micro_batches, double bytes, struct traffic *out);
-
-/* Seconds that a block of `bytes` bytes adds to the end of a step of its stage, if the stage's
- * groups share their nodes' cards with no other. Errors: DT_ERR_HOST_MEMORY. */
-dt_status network_bounds_block_s(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
-                                 double bytes, double *out);
+                                 int micro_batches, double bytes, bool alone, struct traffic *out);
 
 /* Ranks that share a layer sum its output, in forward after attention and MLP: kernels wait for it,
  * and for attention's sum again if forward is repeated. With sequence parallelism, backward waits
