@@ -33,18 +33,12 @@ struct dt_sim_collector server_use_collector(struct server_use *use, const struc
     return (struct dt_sim_collector){.context = use, .span = add};
 }
 
-double server_use_link_s(const struct server_use *use)
+struct server_use_of_rank server_use_most(const struct server_use *use)
 {
-    double most = 0;
-    for (int i = 0; i < use->count; i++)
-        most = fmax(most, use->ranks[i].link_s);
-    return most;
-}
-
-double server_use_update_s(const struct server_use *use)
-{
-    double most = 0;
-    for (int i = 0; i < use->count; i++)
-        most = fmax(most, use->ranks[i].update_s);
+    struct server_use_of_rank most = {0};
+    for (int i = 0; i < use->count; i++) {
+        most.link_s = fmax(most.link_s, use->ranks[i].link_s);
+        most.update_s = fmax(most.update_s, use->ranks[i].update_s);
+    }
     return most;
 }

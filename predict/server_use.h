@@ -17,6 +17,5 @@ struct server_use {
 
 /* A collector that measures a replay and passes everything on to `next`; `use` outlives it. */
 struct dt_sim_collector server_use_collector(struct server_use *use, const struct dt_sim_collector *next);
-/* Seconds on the rank with the largest value. */
-double server_use_link_s(const struct server_use *use);
-double server_use_update_s(const struct server_use *use);
+/* Seconds on the ranks with the largest values. */
+struct server_use_of_rank server_use_most(const struct server_use *use);

@@ -444,8 +444,9 @@ static dt_status replay_last(const struct experiment *e, const struct simulated_
     DT_TRY(dt_allocated(use.ranks, "no host memory for %d ranks", r->count));
     question->servers = &use;
     dt_status status = replay_step(e, s, r, step, &hooks->trace, question);
-    question->metrics->server_link_busy = server_use_link_s(&use) / (*question->seconds - question->before_s);
-    question->metrics->server_update_busy = server_use_update_s(&use) / (*question->seconds - question->before_s);
+    struct server_use_of_rank most = server_use_most(&use);
+    question->metrics->server_link_busy = most.link_s / (*question->seconds - question->before_s);
+    question->metrics->server_update_busy = most.update_s / (*question->seconds - question->before_s);
     free(use.ranks);
     return status;
 }
