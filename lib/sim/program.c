@@ -382,11 +382,10 @@ dt_status dt_sim_program_finish(struct dt_sim_program *p)
     if (!p->stream_op_count || !p->stream_ops || !p->works)
         return no_memory();
     for (size_t i = 0; i < p->op_count; i++)
-        if (p->ops[i].stream != DT_SIM_ON_HOST)
+        if (p->ops[i].stream != DT_SIM_ON_HOST) {
             p->stream_op_count[p->ops[i].stream]++;
-    for (size_t i = 0; i < p->op_count; i++)
-        if (p->ops[i].kind == DT_SIM_WORK)
-            p->works[p->ops[i].stream] = true;
+            p->works[p->ops[i].stream] |= p->ops[i].kind == DT_SIM_WORK;
+        }
     for (int s = 0; s < p->stream_count; s++) {
         p->stream_ops[s] = malloc(((size_t)p->stream_op_count[s] + 1) * sizeof **p->stream_ops);
         if (!p->stream_ops[s])
