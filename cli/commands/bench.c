@@ -270,8 +270,9 @@ static int usual_ranks(const struct command_options *o, const struct dt_world *w
     return o->world ? o->world : world->size > 1 ? world->size : kind->simulated ? 8 : gpus > 1 ? gpus : 2;
 }
 
-static dt_status bench(struct command_options *o, const struct dt_world *world, struct calibration *c)
+static dt_status bench(void *options_read, const struct dt_world *world, struct calibration *c)
 {
+    struct command_options *o = options_read;
     struct dt_record_file *records = NULL;
     const struct calibration_bench *b = &o->request.bench;
     double started_s = dt_wall_clock_s();
@@ -297,25 +298,10 @@ static dt_status bench(struct command_options *o, const struct dt_world *world, 
 static int run(int argc, char **argv)
 {
     struct command_options o = {.device = NULL};
-    struct dt_world world;
     int code;
     if (!options_begin(&command_bench, argc, argv, &o, check_options, &code))
         return code;
-    if (dt_world_from_environment(&world) < 0)
-        return report_failure("bench", EXIT_CODE_FAILED);
-    if (world.size > 1 && o.ranks) {
-        dt_fail(DT_ERR_INVALID, "--ranks: %s has started %d ranks, and these are measured", world.launcher, world.size);
-        return report_failure("bench", EXIT_CODE_USAGE);
-    }
-    signals_install();
-    struct calibration *calibration = calloc(1, sizeof *calibration);
-    dt_status status = dt_allocated(calibration, "no host memory for measurements");
-    DT_THEN(status, bench(&o, &world, calibration));
-    free(calibration);
-    if (status < 0)
-        return report_failure("bench", status == DT_ERR_INVALID ? EXIT_CODE_USAGE : signals_exit_code(status));
-    dt_comm_library_finish();
-    return EXIT_CODE_OK;
+    return calibration_command("bench", o.ranks, EXIT_CODE_USAGE, bench, &o);
 }
 
 const struct command command_bench = {

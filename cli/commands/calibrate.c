@@ -179,14 +179,6 @@ static dt_status measure(const struct campaign *plan, bool quiet, struct calibra
     return status;
 }
 
-/* Measure as one of the ranks that a launcher has started. */
-static dt_status measure_inside(const struct campaign *plan, const struct dt_world *world, bool quiet, struct calibration *calibration)
-{
-    struct calibration_request request = plan->request;
-    request.kernels = true;
-    return calibration_measure_inside(&request, world, quiet, calibration);
-}
-
 /* ---- writing ---- */
 
 /* Called before the measurements, so that a folder that cannot be written to wastes no minute. */
@@ -245,19 +237,21 @@ static dt_status write_files(const struct calibration *calibration, bool quick, 
 }
 
 /* *calibration is too large for the stack. Under a launcher, rank 0 writes the files. */
-static dt_status calibrate(const struct command_options *o, const struct dt_world *world, struct calibration *calibration)
+static dt_status calibrate(void *options_read, const struct dt_world *world, struct calibration *calibration)
 {
+    const struct command_options *o = options_read;
     const char *directory = o->directory ? o->directory : ".", *storage = o->storage ? o->storage : directory;
     char reason[256];
-    bool inside = world->size > 1;
-    const char *device = o->plan.request.device;
+    struct calibration_request request = o->plan.request; /* of a rank that a launcher has started */
+    const char *device = request.device;
     if (!dt_device_available(device, reason, sizeof reason))
         return dt_fail(DT_ERR_UNAVAILABLE, "device \"%s\" is not available: %s", device, reason);
     if (world->rank == 0)
         DT_TRY(prepare_directory(directory));
     if (world->rank == 0)
         DT_TRY(measure_storage(storage, o, calibration));
-    DT_TRY(inside ? measure_inside(&o->plan, world, o->quiet, calibration) : measure(&o->plan, o->quiet, calibration));
+    request.kernels = true;
+    DT_TRY(world->size > 1 ? calibration_measure_inside(&request, world, o->quiet, calibration) : measure(&o->plan, o->quiet, calibration));
     if (world->rank > 0)
         return DT_OK;
     DT_TRY(write_files(calibration, o->quick, directory));
@@ -275,24 +269,10 @@ static dt_status calibrate(const struct command_options *o, const struct dt_worl
 static int run(int argc, char **argv)
 {
     struct command_options o = {.directory = NULL};
-    struct dt_world world;
     int code;
     if (!options_begin(&command_calibrate, argc, argv, &o, make_plan, &code))
         return code;
-    if (dt_world_from_environment(&world) < 0)
-        return report_failure("calibrate", EXIT_CODE_FAILED);
-    if (world.size > 1 && o.ranks) {
-        dt_fail(DT_ERR_INVALID, "--ranks: %s has started %d ranks, and these are measured", world.launcher, world.size);
-        return report_failure("calibrate", EXIT_CODE_USAGE);
-    }
-    signals_install();
-    struct calibration *calibration = calloc(1, sizeof *calibration);
-    dt_status status = calibration ? calibrate(&o, &world, calibration) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a calibration");
-    free(calibration);
-    if (status < 0)
-        return report_failure("calibrate", signals_exit_code(status));
-    dt_comm_library_finish();
-    return EXIT_CODE_OK;
+    return calibration_command("calibrate", o.ranks, EXIT_CODE_CONFIG, calibrate, &o);
 }
 
 const struct command command_calibrate = {

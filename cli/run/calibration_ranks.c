@@ -84,3 +84,23 @@ dt_status calibration_measure_inside(const struct calibration_request *request, 
         fprintf(stderr, "\r\033[K");
     return DT_OK;
 }
+
+int calibration_command(const char *command, const char *ranks, enum exit_code wrong, calibration_work *work, void *options)
+{
+    struct dt_world world;
+    if (dt_world_from_environment(&world) < 0)
+        return report_failure(command, EXIT_CODE_FAILED);
+    if (world.size > 1 && ranks) {
+        dt_fail(DT_ERR_INVALID, "--ranks: %s has started %d ranks, and these are measured", world.launcher, world.size);
+        return report_failure(command, EXIT_CODE_USAGE);
+    }
+    signals_install();
+    struct calibration *calibration = calloc(1, sizeof *calibration);
+    dt_status status = dt_allocated(calibration, "no host memory for a calibration");
+    DT_THEN(status, work(options, &world, calibration));
+    free(calibration);
+    if (status < 0)
+        return report_failure(command, status == DT_ERR_INVALID ? wrong : signals_exit_code(status));
+    dt_comm_library_finish();
+    return EXIT_CODE_OK;
+}

@@ -2,6 +2,7 @@
  * launcher. */
 #pragma once
 
+#include "cli/text/text.h"
 #include "lib/comm/comm.h"
 #include "predict/calibration.h"
 
@@ -13,6 +14,12 @@ struct calibration_watch {
     int before;                /* measurements of the worlds before this one */
     bool live;                 /* a line on stderr is redrawn */
 };
+
+/* What the commands that measure have in common: find the world, refuse `ranks` (the option's text;
+ * NULL: not given) where a launcher has started the ranks, and call `work`. Returns the exit code;
+ * `wrong` is that of DT_ERR_INVALID. */
+typedef dt_status calibration_work(void *options, const struct dt_world *world, struct calibration *calibration);
+int calibration_command(const char *command, const char *ranks, enum exit_code wrong, calibration_work *work, void *options);
 
 /* Start watch->ranks ranks, which append what they measure to *calibration. Errors: as
  * dt_launch_run and calibration_run. */
