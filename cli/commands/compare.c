@@ -167,9 +167,9 @@ static int run(int argc, char **argv)
         return code;
     code = read_options(&o, &how, &by, &print) < 0 ? report_failure("compare", EXIT_CODE_USAGE) : EXIT_CODE_OK;
     if (code == EXIT_CODE_OK)
-        code = record_arguments_read("compare", &o.records.items[0], 1, &base);
+        code = record_arguments_read("compare", &o.records.items[0], 1, false, &base);
     if (code == EXIT_CODE_OK && o.records.count > 1)
-        code = record_arguments_read("compare", &o.records.items[1], 1, &new);
+        code = record_arguments_read("compare", &o.records.items[1], 1, false, &new);
     if (code == EXIT_CODE_OK)
         code = compare_and_print(&base, o.records.count > 1 ? &new : &base, &how, print);
     record_set_finish(&base);

@@ -142,7 +142,7 @@ static int run(int argc, char **argv)
     int code;
     if (!options_begin(&command_merge, argc, argv, &o, check_options, &code))
         return code;
-    code = record_arguments_read("merge", o.records.items, o.records.count, &set);
+    code = record_arguments_read("merge", o.records.items, o.records.count, false, &set);
     if (code == EXIT_CODE_OK)
         code = merge(&set, &o);
     record_set_finish(&set);

@@ -172,8 +172,7 @@ static int run(int argc, char **argv)
         return report_failure("status", EXIT_CODE_CONFIG);
     if (experiments)
         config_note_left_out(experiments);
-    dt_status read = record_set_read_facts(&set, "status", o.records.items, o.records.count);
-    code = read == DT_OK ? EXIT_CODE_OK : report_failure("status", read == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
+    code = record_arguments_read("status", o.records.items, o.records.count, true, &set);
     if (code == EXIT_CODE_OK)
         code = print_statuses(&set, experiments, &o);
     record_set_finish(&set);

@@ -264,21 +264,15 @@ static dt_status read_into_set(void *context, const char *path)
 
 dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count)
 {
-    struct set_reader reader = {.set = set, .command = command};
     *set = (struct record_set){0};
-    return record_files_visit(arguments, argument_count, read_into_set, &reader);
+    return record_files_visit(arguments, argument_count, read_into_set, &(struct set_reader){.set = set, .command = command});
 }
 
-dt_status record_set_read_facts(struct record_set *set, const char *command, const char *const *arguments, int argument_count)
+int record_arguments_read(const char *command, const char *const *arguments, int count, bool facts_alone, struct record_set *out)
 {
-    struct set_reader reader = {.set = set, .command = command, .facts_alone = true};
-    *set = (struct record_set){0};
-    return record_files_visit(arguments, argument_count, read_into_set, &reader);
-}
-
-int record_arguments_read(const char *command, const char *const *arguments, int count, struct record_set *out)
-{
-    dt_status status = record_set_read(out, command, arguments, count);
+    struct set_reader reader = {.set = out, .command = command, .facts_alone = facts_alone};
+    *out = (struct record_set){0};
+    dt_status status = record_files_visit(arguments, count, read_into_set, &reader);
     if (status == DT_OK)
         return EXIT_CODE_OK;
     return report_failure(command, status == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);

@@ -80,8 +80,6 @@ void records_warn_of_left_out(const char *command, const char *file, int torn, i
  * set, also after a failure: the caller, record_set_finish. Errors: DT_ERR_IO for a file that is
  * missing or cannot be read, DT_ERR_HOST_MEMORY. */
 dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count);
-/* The same without the JSON, steps and losses: this reduces the memory for a sweep to a tenth. */
-dt_status record_set_read_facts(struct record_set *set, const char *command, const char *const *arguments, int argument_count);
 void record_set_finish(struct record_set *set);
 
 /* For the help. */
@@ -89,9 +87,10 @@ void record_set_finish(struct record_set *set);
     "RECORDS are files, folders (all *.jsonl in them, sorted by name), quoted patterns, or '-' for standard input. Of several records of " \
     "one experiment (the same config_hash) the newest with status ok counts, or the newest of all where none is ok."
 
-/* Read the records of `arguments` for `command`. Returns the exit code; a failure is already
+/* Read the records of `arguments` for `command`. facts_alone: without the JSON, steps and losses,
+ * which reduces the memory for a sweep to a tenth. Returns the exit code; a failure is already
  * printed. Owner of *out, also after a failure: the caller, record_set_finish. */
-int record_arguments_read(const char *command, const char *const *arguments, int count, struct record_set *out);
+int record_arguments_read(const char *command, const char *const *arguments, int count, bool facts_alone, struct record_set *out);
 
 bool record_is_ok(const struct record_facts *record);
 /* Describe a record whose config is not an experiment's: a collective alone, or the hash. */
