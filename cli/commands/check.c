@@ -76,8 +76,10 @@ static void add_columns(struct table *t, const struct experiment_columns *column
 
 static void number_cell(struct table *table, double value)
 {
-    char text[FORMAT_BYTES];
-    table_text(table, value == 0 ? "0" : format_number(value, text));
+    if (value == 0)
+        table_text(table, "0");
+    else
+        table_number(table, value);
 }
 
 enum { NUMBERS_MOST = DT_CATEGORY_COUNT + 5 };
@@ -115,7 +117,7 @@ static void add_row(struct table *t, const struct experiment_columns *columns, c
     if (scales->host)
         number_again(t, above++, (double)check->usage.host.peak_total_bytes / bytes->size);
     if (scales->timed)
-        table_text(t, format_number(check->step_s / scales->seconds.size, text));
+        table_number(t, check->step_s / scales->seconds.size);
 }
 
 /* A note, with the number of experiments that have it where it is the first of them. */
@@ -249,7 +251,7 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
         table_text(t, format_count(p->ranks[s].parameters, text));
         number_cell(t, p->ranks[s].flops_per_step / flops.size);
         if (!isnan(longest))
-            table_text(t, format_number(p->ranks[s].compute_s / seconds.size, text));
+            table_number(t, p->ranks[s].compute_s / seconds.size);
         table_cell(t, "%.4g", p->kept[s]);
         number_cell(t, (double)p->ranks[s].device.peak_bytes[DT_ACTIVATIONS] / bytes.size);
         number_cell(t, (double)p->ranks[s].device.peak_total_bytes / bytes.size);
@@ -375,26 +377,16 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     return status == DT_OK ? print_notes(checks, count) : status;
 }
 
-static dt_status print_plans(const struct experiment_list *experiments, bool json)
+/* times: of the passes, which are then played; NULL: none. */
+static dt_status print_plans(const struct experiment_list *experiments, const struct plan_times *times, bool json)
 {
     if (json)
-        return plan_print_json(experiments, stdout);
+        return times ? plan_print_times_json(experiments, times, stdout) : plan_print_json(experiments, stdout);
     for (int i = 0; i < experiments->count; i++) {
+        const struct experiment *e = &experiments->all[i];
         if (i > 0)
             printf("\n");
-        DT_TRY(plan_print(&experiments->all[i], terminal_width(stdout), stdout));
-    }
-    return DT_OK;
-}
-
-static dt_status print_times(const struct experiment_list *experiments, const struct plan_times *times, bool json)
-{
-    if (json)
-        return plan_print_times_json(experiments, times, stdout);
-    for (int i = 0; i < experiments->count; i++) {
-        if (i > 0)
-            printf("\n");
-        DT_TRY(plan_print_times(&experiments->all[i], times, stdout));
+        DT_TRY(times ? plan_print_times(e, times, stdout) : plan_print(e, terminal_width(stdout), stdout));
     }
     return DT_OK;
 }
@@ -467,7 +459,7 @@ static int run(int argc, char **argv)
     rates_note(experiments->all[0].rates, experiments->all[0].directory);
     if (o.plan) {
         dt_status status = check_all(experiments, NULL);
-        DT_THEN(status, o.times ? print_times(experiments, &o.of_passes, o.json) : print_plans(experiments, o.json));
+        DT_THEN(status, print_plans(experiments, o.times ? &o.of_passes : NULL, o.json));
         code = status == DT_OK ? EXIT_CODE_OK : report_check(status);
     } else {
         code = print_checks(experiments, o.json);

@@ -33,8 +33,8 @@ static dt_status add_model(struct table *t, const struct dt_model_preset *preset
         free(value);
     }
     table_text(t, format_count((uint64_t)parameters, text));
-    table_text(t, format_number(dt_model_step_flops(&model, 1) / 1e9, text));
-    table_text(t, format_number(parameters * STATE_BYTES / 0x1p30, text));
+    table_number(t, dt_model_step_flops(&model, 1) / 1e9);
+    table_number(t, parameters * STATE_BYTES / 0x1p30);
     return DT_OK;
 }
 

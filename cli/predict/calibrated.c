@@ -39,12 +39,6 @@ dt_status calibration_predict(const struct calibration_request *request, const c
     return status;
 }
 
-static void number_cell(struct table *table, double value)
-{
-    char text[FORMAT_BYTES];
-    table_text(table, format_number(value, text));
-}
-
 /* Print the best rate of each product, and of copies. The "together" columns are one rank's rate
  * while all ranks do the same. */
 static dt_status print_rates(const struct calibration *c, FILE *to)
@@ -67,10 +61,10 @@ static dt_status print_rates(const struct calibration *c, FILE *to)
         table_text(table, rate->in_bytes ? "-" : dt_dtype_name(rate->dtype));
         table_cell(table, "%d", rate->ranks);
         table_cell(table, "%d", rate->threads);
-        number_cell(table, rate->per_s / size);
-        number_cell(table, rate->together_per_s / size);
+        table_number(table, rate->per_s / size);
+        table_number(table, rate->together_per_s / size);
         table_text(table, rate->in_bytes ? "GB/s" : "TFLOP/s");
-        number_cell(table, rate->ceiling_per_s > 0 ? 100 * rate->per_s / rate->ceiling_per_s : NAN);
+        table_number(table, rate->ceiling_per_s > 0 ? 100 * rate->per_s / rate->ceiling_per_s : NAN);
     }
     return table_end(table, to);
 }
@@ -98,12 +92,12 @@ dt_status calibration_print_collectives(const struct calibration *c, FILE *to)
         table_cell(table, "%d", m->ranks);
         table_cell(table, "%d", m->nodes);
         table_text(table, format_count((uint64_t)m->bytes, bytes));
-        number_cell(table, m->seconds * 1e6);
-        number_cell(table, m->bytes / m->seconds / 1e9);
-        number_cell(table, m->bytes / m->seconds / 1e9 * rates_bus_factor(m->kind, m->ranks));
-        number_cell(table, beside ? t->product_s * 1e6 : NAN);
-        number_cell(table, both.median * 1e6);
-        number_cell(table, beside ? 100 * calibration_overlap(m->seconds, t->product_s, both.median) : NAN);
+        table_number(table, m->seconds * 1e6);
+        table_number(table, m->bytes / m->seconds / 1e9);
+        table_number(table, m->bytes / m->seconds / 1e9 * rates_bus_factor(m->kind, m->ranks));
+        table_number(table, beside ? t->product_s * 1e6 : NAN);
+        table_number(table, both.median * 1e6);
+        table_number(table, beside ? 100 * calibration_overlap(m->seconds, t->product_s, both.median) : NAN);
     }
     DT_TRY(table_end(table, to));
     line_print(to, "algorithm: the whole buffer over the time; bus: what crosses a link, as nccl-tests count it");

@@ -63,30 +63,23 @@ static void print_unmeasured(const struct validate_rows *rows, FILE *to)
                        "of memory (peak_mb, peak_gb, peak_mem_gib)");
 }
 
-static const char *why_refused(const struct validate_row *row)
+/* The reason of a row with this outcome; of VALIDATE_PREDICTED the note of a row that was not
+ * skipped. */
+static const char *text_of(const struct validate_row *row, enum validate_outcome outcome)
 {
-    return row->outcome == VALIDATE_REFUSED ? row->reason : "";
-}
-
-static const char *why_skipped(const struct validate_row *row)
-{
-    return row->outcome == VALIDATE_SKIPPED ? row->reason : "";
-}
-
-static const char *note_of(const struct validate_row *row)
-{
-    return row->outcome == VALIDATE_SKIPPED ? "" : row->note;
+    if (outcome == VALIDATE_PREDICTED)
+        return row->outcome == VALIDATE_SKIPPED ? "" : row->note;
+    return row->outcome == outcome ? row->reason : "";
 }
 
 /* Print the texts of rows ("": nothing), one line for all rows with the same text. */
-static void print_texts(const struct validate_rows *rows, const char *(*text_of)(const struct validate_row *row), const char *title,
-                        FILE *to)
+static void print_texts(const struct validate_rows *rows, enum validate_outcome outcome, const char *title, FILE *to)
 {
     for (int i = 0; i < rows->count; i++) {
-        const char *text = text_of(&rows->rows[i]);
+        const char *text = text_of(&rows->rows[i], outcome);
         int same = 0, before = 0;
         for (int j = 0; j < rows->count; j++) {
-            bool equal = strcmp(text, text_of(&rows->rows[j])) == 0;
+            bool equal = strcmp(text, text_of(&rows->rows[j], outcome)) == 0;
             same += equal;
             before += equal && j < i;
         }
@@ -99,9 +92,8 @@ static void print_texts(const struct validate_rows *rows, const char *(*text_of)
 /* "12.3", "10.1", "-17.9": measured and predicted in `unit`, and the error in percent. */
 static void pair_cells(struct table *t, double measured, double predicted, const struct unit *unit)
 {
-    char text[FORMAT_BYTES];
-    table_text(t, format_number(measured / unit->size, text));
-    table_text(t, format_number(predicted / unit->size, text));
+    table_number(t, measured / unit->size);
+    table_number(t, predicted / unit->size);
     percent_cell(t, (predicted - measured) / measured, true);
 }
 
@@ -188,9 +180,9 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     if (summary->intervals.rows > 0)
         line_print(to, "within the profile's error of eight of ten: %d of %d step times (%.0f %%)", summary->intervals.within,
                    summary->intervals.rows, 100.0 * summary->intervals.within / summary->intervals.rows);
-    print_texts(rows, why_refused, "not run by the framework", to);
-    print_texts(rows, why_skipped, "skipped", to);
-    print_texts(rows, note_of, "read", to);
+    print_texts(rows, VALIDATE_REFUSED, "not run by the framework", to);
+    print_texts(rows, VALIDATE_SKIPPED, "skipped", to);
+    print_texts(rows, VALIDATE_PREDICTED, "read", to);
     if (*rows->unused)
         line_print(to, "columns not used: %s", rows->unused);
     return status;

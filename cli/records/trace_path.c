@@ -273,13 +273,11 @@ static void describe(const struct span *s, char what[WORDS_BYTES])
 
 static dt_status print_sums(struct sums *sums, const char *first, double all_us, FILE *to)
 {
+    static const char *const titles[] = {"rank", "ms", "%", "pieces"};
     struct table *table = table_create();
-    char number[FORMAT_BYTES];
     table_column(table, TABLE_LEFT | TABLE_STAYS, "%s", first);
-    table_column(table, TABLE_RIGHT | TABLE_STAYS, "rank");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS, "ms");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS, "%%");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS, "pieces");
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        table_column(table, TABLE_RIGHT | TABLE_STAYS, "%s", titles[i]);
     qsort(sums->all, (size_t)sums->count, sizeof *sums->all, by_time);
     struct sum rest = {.rank = NONE};
     for (int i = ROWS; i < sums->count; i++) {
@@ -296,7 +294,7 @@ static dt_status print_sums(struct sums *sums, const char *first, double all_us,
     for (int i = 0; i < sums->count; i++) {
         table_text(table, sums->all[i].what);
         table_cell(table, sums->all[i].rank == NONE ? "-" : "%d", sums->all[i].rank);
-        table_text(table, format_number(sums->all[i].us / 1e3, number));
+        table_number(table, sums->all[i].us / 1e3);
         table_cell(table, "%.1f", 100 * sums->all[i].us / all_us);
         table_cell(table, "%d", sums->all[i].pieces);
     }

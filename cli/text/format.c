@@ -67,6 +67,12 @@ const char *format_number(double value, char text[FORMAT_BYTES])
     return text;
 }
 
+void table_number(struct table *table, double value)
+{
+    char text[FORMAT_BYTES];
+    table_text(table, format_number(value, text));
+}
+
 const char *format_duration(double seconds, char text[FORMAT_BYTES])
 {
     long s = isfinite(seconds) && seconds < 1e8 ? (long)(seconds + 0.5) : 0;

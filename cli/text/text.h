@@ -317,6 +317,7 @@ void table_heading(struct table *table, const char *format, ...) __attribute__((
 /* The next cell: row by row, all columns of each. Its text is made printable (lib/base/text.h). */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_text(struct table *table, const char *text); /* the same for a text without a format */
+void table_number(struct table *table, double value);   /* as format_number writes it */
 /* The same with the cell in a colour (an SGR number such as 31), which takes no width; 0: none. */
 void table_colour_cell(struct table *table, int colour, const char *text);
 
