@@ -59,7 +59,7 @@ static void add_columns(struct table *t, const struct experiment_columns *column
     table_column(t, TABLE_RIGHT | TABLE_KEY, "ranks");
     table_column(t, TABLE_RIGHT | TABLE_KEY, "batch");
     for (int c = 0; c < columns->count; c++)
-        table_column(t, TABLE_RIGHT | TABLE_KEY, "%s", experiment_column_title(columns->fields[c]));
+        table_column(t, TABLE_RIGHT | TABLE_KEY, "%s", experiment_key_title(columns->fields[c]->path));
     table_column(t, TABLE_RIGHT, "parameters");
     table_column(t, TABLE_RIGHT, "%ss\nper step", scales->counted);
     table_column(t, TABLE_RIGHT, "%s\nper step", flops);

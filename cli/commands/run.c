@@ -343,7 +343,7 @@ static enum exit_code prepare(struct sweep *s, const struct run_options *o, cons
     if (sweep_time_init(&s->time, o->time_limit, dt_slurm_seconds_left(&s->slurm)) < 0)
         return EXIT_CODE_USAGE;
     sweep_time_follow(&s->time, ask_job, s);
-    s->limited = sweep_time_is_limited(&s->time);
+    s->limited = isfinite(s->time.end_s);
     if (results_create(show_wish, summary_options(), &s->results) < 0)
         return EXIT_CODE_OTHER;
     if (o->resume && resume_find_finished(s, path, &o->skip) < 0)

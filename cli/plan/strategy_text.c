@@ -57,7 +57,7 @@ static void add_others(char text[STRATEGY_BYTES], const struct experiment *e)
         experiment_value(e, field, value);
         experiment_value(&defaults, field, usual);
         if (strcmp(value, usual) != 0)
-            add(text, ", %s %s", experiment_column_title(field), value);
+            add(text, ", %s %s", experiment_key_title(field->path), value);
     }
 }
 

@@ -226,7 +226,6 @@ struct sweep_item {
     char label[192];
     double took_s;     /* wall time, NaN: unknown */
     double expected_s; /* for unfinished experiments; NaN: no forecast */
-    int guesses;       /* number of finished experiments that expected_s is based on; -1: their mean, because there is no config */
 };
 
 struct sweep_status {

@@ -251,14 +251,10 @@ static dt_status forecast(struct sweep_status *sweep)
         struct sweep_item *item = &sweep->items[i];
         if (item->state == STATE_DONE)
             continue;
-        if (item->experiment) {
-            struct forecast told = forecaster_predict(&f, item->experiment);
-            item->expected_s = told.expected_s;
-            item->guesses = told.based_on;
-        } else {
-            item->expected_s = timed > 0 ? taken_s / timed : NAN;
-            item->guesses = -1;
-        }
+        if (item->experiment)
+            item->expected_s = forecaster_predict(&f, item->experiment).expected_s;
+        else
+            item->expected_s = timed > 0 ? taken_s / timed : NAN; /* the mean, without a config */
         left = item->state == STATE_FAILED ? &sweep->failed_s : &sweep->left_s;
         *left += item->expected_s;
     }

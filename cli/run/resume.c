@@ -63,7 +63,7 @@ static dt_status take(struct sweep *s, const struct dt_place *places, const char
         if (!record_is_ok(record))
             continue;
         its_round = round;
-        DT_TRY(sweep_time_learn(&s->time, e, record->metrics.step_s.median, record->metrics.startup_s, record->metrics.wall_s));
+        DT_TRY(forecaster_add(&s->time.forecaster, e, record->metrics.step_s.median, record->metrics.startup_s, record->metrics.wall_s));
     }
     return DT_OK;
 }

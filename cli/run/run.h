@@ -169,7 +169,7 @@ void run_simulated_describe(const struct experiment *experiment, const struct si
  * run (--resume) ---- */
 
 struct sweep_time {
-    struct forecaster forecaster;
+    struct forecaster forecaster;        /* learns from experiments that ended well, in this run and earlier ones */
     double end_s;                        /* on dt_clock_s; infinite: no limit */
     bool begun;                          /* an experiment was started */
     bool is_job;                         /* the limit is the job's */
@@ -189,11 +189,6 @@ dt_status sweep_time_init(struct sweep_time *time, const char *limit, double job
  * the command line, or there is none. */
 void sweep_time_follow(struct sweep_time *time, double (*job_left_s)(void *context), void *context);
 void sweep_time_finish(struct sweep_time *time);
-bool sweep_time_is_limited(const struct sweep_time *time);
-
-/* Learn from an experiment that ended well, in this run, or in an earlier one that left a
- * record. */
-dt_status sweep_time_learn(struct sweep_time *time, const struct experiment *done, double step_s, double startup_s, double wall_s);
 
 /* May the experiment start? The first one of a run may, as long as any time is left: otherwise a
  * forecast that is too long could stop a sweep for ever. The others must be expected to end in

@@ -336,7 +336,7 @@ static void learn(struct sweep *s, int index, double wall_s)
 {
     const struct outcome *o = &s->outcomes[index];
     if (s->limited && s->world.rank == 0 && o->status == DT_OK)
-        (void)sweep_time_learn(&s->time, sweep_experiment(s, index), o->metrics.step_s.median, NAN, wall_s);
+        (void)forecaster_add(&s->time.forecaster, sweep_experiment(s, index), o->metrics.step_s.median, NAN, wall_s);
 }
 
 /* Possibly only some ranks got a signal, but all must give the same reason for their end. */

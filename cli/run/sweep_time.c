@@ -44,16 +44,6 @@ void sweep_time_finish(struct sweep_time *time)
     forecaster_finish(&time->forecaster);
 }
 
-bool sweep_time_is_limited(const struct sweep_time *time)
-{
-    return isfinite(time->end_s);
-}
-
-dt_status sweep_time_learn(struct sweep_time *time, const struct experiment *done, double step_s, double startup_s, double wall_s)
-{
-    return forecaster_add(&time->forecaster, done, step_s, startup_s, wall_s);
-}
-
 static bool is_in_time(const struct sweep_time *time, const struct forecast *forecast)
 {
     double left_s = time->end_s - dt_clock_s();

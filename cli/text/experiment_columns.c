@@ -80,11 +80,6 @@ void experiment_columns_find(const struct experiment *experiments, int count, st
     experiment_columns_choose(&differences, out);
 }
 
-const char *experiment_column_title(const struct dt_field *field)
-{
-    return experiment_key_title(field->path);
-}
-
 const char *experiment_key_title(const char *path)
 {
     /* titles where the last word of the path is unclear, or too long */
@@ -190,7 +185,7 @@ void experiment_label(const struct experiment *e, const struct experiment_column
         if (!experiment_depends_on(e, field))
             continue;
         experiment_value(e, field, value);
-        dt_append(text, text_bytes, ", ", "%s %s", experiment_column_title(field), value);
+        dt_append(text, text_bytes, ", ", "%s %s", experiment_key_title(field->path), value);
     }
 }
 

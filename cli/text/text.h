@@ -355,7 +355,6 @@ void experiment_columns_choose(const struct experiment_differences *differences,
  * model.dtype? */
 bool experiment_field_follows(const char *path, const char *from);
 /* The short name of a field: "dtype" for model.dtype. */
-const char *experiment_column_title(const struct dt_field *field);
 const char *experiment_key_title(const char *path);
 /* A column with the key's title; a long one takes two lines, as its values are short: "parameter"
  * over "offload". */

@@ -287,7 +287,7 @@ void dt_child_check(struct dt_child *child)
         child->gone = waitpid(child->pid, &child->wait_status, WNOHANG) == child->pid;
 }
 
-void dt_child_read_noise(struct dt_child *child, bool echo)
+void dt_child_read_noise(struct dt_child *child)
 {
     char piece[1024];
     ssize_t got = read(child->noise_fd, piece, sizeof piece);
@@ -298,8 +298,6 @@ void dt_child_read_noise(struct dt_child *child, bool echo)
         child->noise_fd = -1;
         return;
     }
-    if (echo)
-        fwrite(piece, 1, (size_t)got, stderr);
     size_t room = sizeof child->noise - 1;
     if (child->noise_bytes + (size_t)got > room) {
         size_t drop = child->noise_bytes + (size_t)got - room;

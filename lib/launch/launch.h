@@ -109,8 +109,6 @@ struct dt_launch {
      * because a communicator that times out knows more than the supervisor. 0: no limit. */
     double init_timeout_s, step_timeout_s, grace_s;
 
-    bool verbose; /* copy what the processes write before they are connected, and mpirun's own messages, to stderr */
-
     /* Callbacks, in the thread of dt_launch_run; each may be NULL. */
     void (*progress)(void *context, int rank, const char *text);
     /* Number of stop requests so far. After one, the ranks end after their step; after two, or

@@ -85,8 +85,8 @@ dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, con
                          struct dt_child *out);
 /* Check, without waiting, if it has ended. */
 void dt_child_check(struct dt_child *child);
-/* Read its output. `echo`: copy it to stderr, too. */
-void dt_child_read_noise(struct dt_child *child, bool echo);
+/* Read its output. */
+void dt_child_read_noise(struct dt_child *child);
 /* Send a signal to it alone, or to its group as well; no effect if it is gone. */
 void dt_child_signal(const struct dt_child *child, int signal_number, bool group);
 void dt_child_finish(struct dt_child *child); /* closes descriptors; the process has ended before */

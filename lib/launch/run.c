@@ -256,7 +256,7 @@ static void handle_events(struct supervisor *s, int milliseconds)
             accept_peers(s);
         for (int c = 0; c < s->child_count; c++) {
             if (s->polls[n + 1 + c].revents)
-                dt_child_read_noise(&s->children[c], s->launch->verbose);
+                dt_child_read_noise(&s->children[c]);
         }
     }
     for (int c = 0; c < s->child_count; c++)

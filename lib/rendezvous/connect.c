@@ -122,7 +122,7 @@ static bool next_frame(struct dt_link *link, double seconds, struct dt_frame *fr
     return true;
 }
 
-static dt_status refused(const struct search *s, const struct dt_frame *frame, const char *payload)
+static dt_status refused(const struct dt_frame *frame, const char *payload)
 {
     return dt_fail((dt_status)(-(int)frame->count), "%.*s", (int)frame->bytes, payload);
 }
@@ -141,7 +141,7 @@ static dt_status wait_for_others(struct search *s, struct dt_link *link)
                                      s->place->size, s->place_name, s->place->timeout_s + grace_s)
                       : dt_fail(DT_ERR_COMM, "rank 0 of %d, at %s, closed its connection before all ranks had connected", s->place->size,
                                 s->place_name);
-    return frame.type == DT_FRAME_MET ? DT_OK : refused(s, &frame, payload);
+    return frame.type == DT_FRAME_MET ? DT_OK : refused(&frame, payload);
 }
 
 /* The kind of process that listens at the meeting point. */
@@ -225,7 +225,7 @@ static dt_status talk(struct search *s, int fd, bool *again)
     *link = (struct dt_link){.fd = fd, .reader = link->reader};
     DT_TRY(introduce(s, fd, &answer));
     if (answer == RANK_0 && next_frame(link, silence_s, &frame, &payload, &open))
-        return frame.type == DT_FRAME_WELCOME ? wait_for_others(s, link) : refused(s, &frame, payload);
+        return frame.type == DT_FRAME_WELCOME ? wait_for_others(s, link) : refused(&frame, payload);
     bool stranger = answer == ANOTHER_JOB || answer == SOMEBODY_ELSE;
     if (!stranger)
         s->stranger_since_ns = 0;

@@ -27,13 +27,13 @@ static void forecasts_decide(void)
     if (!e || count != 3)
         return;
     CHECK_OK(sweep_time_init(&time, "300", NAN));
-    CHECK(sweep_time_is_limited(&time) && sweep_time_allows(&time, &e[1], why, sizeof why), "nothing is known: %s", why);
+    CHECK(isfinite(time.end_s) && sweep_time_allows(&time, &e[1], why, sizeof why), "nothing is known: %s", why);
     CHECK(sweep_time_allows(&time, &e[1], why, sizeof why), "still nothing: %s", why);
-    CHECK_OK(sweep_time_learn(&time, &e[0], 1, NAN, 101));
+    CHECK_OK(forecaster_add(&time.forecaster, &e[0], 1, NAN, 101));
     CHECK(!sweep_time_allows(&time, &e[1], why, sizeof why) && strstr(why, "may take 1001 s (estimated from 1 done), and 299 s are left"),
           "%s", why);
     CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && sweep_time_allows(&time, &e[2], why, sizeof why), "what fits: %s", why);
-    CHECK_OK(sweep_time_learn(&time, &e[0], 4, NAN, 401)); /* the slowest counts */
+    CHECK_OK(forecaster_add(&time.forecaster, &e[0], 4, NAN, 401)); /* the slowest counts */
     CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why) && sweep_time_allows(&time, &e[2], why, sizeof why), "%s", why);
     sweep_time_finish(&time);
     free(e);
@@ -48,7 +48,7 @@ static void the_first_starts(void)
     struct sweep_time time;
     struct experiment *e = parse("[96]", &count);
     CHECK_OK(sweep_time_init(&time, "10", NAN));
-    CHECK_OK(sweep_time_learn(&time, &e[0], 1, NAN, 101));
+    CHECK_OK(forecaster_add(&time.forecaster, &e[0], 1, NAN, 101));
     CHECK(sweep_time_allows(&time, &e[0], why, sizeof why), "%s", why);
     CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why), "the second too");
     sweep_time_finish(&time);
@@ -70,14 +70,14 @@ static void limits(void)
         sweep_time_finish(&time);
     }
     CHECK_OK(sweep_time_init(&time, NULL, NAN));
-    CHECK(!sweep_time_is_limited(&time) && sweep_time_allows(&time, &e[0], why, sizeof why));
+    CHECK(!isfinite(time.end_s) && sweep_time_allows(&time, &e[0], why, sizeof why));
     sweep_time_finish(&time);
     static const double job_s[] = {3600, 100}, usable_s[] = {3480, 90};
     for (int i = 0; i < 2; i++) {
         CHECK_OK(sweep_time_init(&time, NULL, job_s[i]));
-        CHECK_OK(sweep_time_learn(&time, &e[0], usable_s[i] / 100 * 0.98, NAN, usable_s[i] * 0.98));
+        CHECK_OK(forecaster_add(&time.forecaster, &e[0], usable_s[i] / 100 * 0.98, NAN, usable_s[i] * 0.98));
         CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && sweep_time_allows(&time, &e[0], why, sizeof why), "%s", why);
-        CHECK_OK(sweep_time_learn(&time, &e[0], usable_s[i] / 100 * 1.02, NAN, usable_s[i] * 1.02));
+        CHECK_OK(forecaster_add(&time.forecaster, &e[0], usable_s[i] / 100 * 1.02, NAN, usable_s[i] * 1.02));
         CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why), "%g s of %g", usable_s[i] * 1.02, job_s[i]);
         sweep_time_finish(&time);
     }
@@ -100,7 +100,7 @@ static void a_jobs_limit_moves(void)
     struct experiment *e = parse("[96]", &count);
     CHECK_OK(sweep_time_init(&time, NULL, 50));
     sweep_time_follow(&time, next_answer, &at);
-    CHECK_OK(sweep_time_learn(&time, &e[0], 1, NAN, 101));
+    CHECK_OK(forecaster_add(&time.forecaster, &e[0], 1, NAN, 101));
     CHECK(sweep_time_allows(&time, &e[0], why, sizeof why) && at == answers, "the first, unasked");
     CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why) && strstr(why, "44 s are left") && at == answers + 1, "%s", why);
     CHECK(!sweep_time_allows(&time, &e[0], why, sizeof why) && strstr(why, "35 s are left") && at == answers + 2, "%s", why);
