@@ -198,7 +198,7 @@ static dt_status order_candidates(struct search *s)
 static dt_status prepare(struct search *s)
 {
     DT_TRY(simulated_system_create_on(s->machine, s->base, &s->system));
-    DT_TRY(short_forms_create(s->machine, bounds_capacity_bytes(s->machine, s->system), &s->shorts));
+    DT_TRY(short_forms_create(s->machine, bounds_capacity_bytes(s->machine, s->system), search_is_stopped, s, &s->shorts));
     DT_TRY(find_bounds(s));
     for (int f = 0; f < FAMILIES; f++)
         s->first_round[f].most_bytes = s->result->capacity_bytes;

@@ -248,38 +248,68 @@ static void note(struct search *s, int index, const struct experiment *e, dt_sta
     tell_progress(s);
 }
 
-/* Examine the candidate without its whole simulation. task->look becomes the next examination. The
- * lock is held, except during long work. */
-static dt_status look_shortly(struct search *s, struct task *task, const struct experiment *e)
+/* Record the result of a short form or a play. task->look is the next examination. The lock is
+ * held. */
+static dt_status note_short_form(struct search *s, const struct task *task, const struct experiment *e, const struct short_form *form)
 {
     int index = task->index;
     const struct search_options *o = s->options;
     struct search_outcome *outcome = &s->result->outcomes[index];
-    struct bound *bound = &outcome->bound;
-    struct short_form form = {.fits = true};
-    double played_s = 0;
-    bool plays = task->look == LOOK_PLAYED && e->strategy.stages > 1;
-    pthread_mutex_unlock(&s->lock);
-    dt_status status = plays ? pipeline_played_s(e, &bound->passes, &played_s) : short_forms_find(s->shorts, e, &form);
-    pthread_mutex_lock(&s->lock);
-    DT_TRY(status);
-    s->all[index].look = (uint8_t)(task->look = plays ? LOOK_SHORT : LOOK_WHOLE);
-    bound->bytes = fmax(bound->bytes, form.bytes);
-    bound->step_s = fmax(bound->step_s, played_s);
-    if (!form.fits) {
-        outcome->peak_bytes = form.bytes;
+    s->all[index].look = (uint8_t)task->look;
+    outcome->bound.bytes = fmax(outcome->bound.bytes, form->bytes);
+    outcome->bound.step_s = fmax(outcome->bound.step_s, form->step_s);
+    if (!form->fits) {
+        outcome->peak_bytes = form->bytes;
         outcome->state = SEARCH_TOO_LARGE;
-    } else if (search_units_per_s(e, bound->step_s) < o->floor_units_per_s) {
+    } else if (search_units_per_s(e, outcome->bound.step_s) < o->floor_units_per_s) {
         outcome->state = SEARCH_TOO_SLOW;
     } else {
-        s->all[index].bound_score = search_score(o->objective, e, bound->step_s, bound->bytes);
+        s->all[index].bound_score = search_score(o->objective, e, outcome->bound.step_s, outcome->bound.bytes);
         if (!task->opens)
             DT_TRY(dt_heap_set(&s->sharpened, (uint32_t)index, s->all[index].bound_score));
     }
     tell_progress(s);
-    if (!task->opens || outcome->state != SEARCH_NOT_NEEDED)
-        task->index = -1; /* it waits for its turn, or is excluded */
     return DT_OK;
+}
+
+/* Whether a play takes longer than testing if a few micro-batches fit. A play's cost is its number
+ * of passes, several times that for orders with halves; the test's cost is a recording of the
+ * model's blocks. A block's recording takes as long as about twenty passes of a play. */
+static bool plays_for_long(const struct experiment *e)
+{
+    const double passes_of_block = 20, recorded = 8; /* two ranks, two micro-batches for each stage, two steps */
+    double passes = (double)e->strategy.stages * e->strategy.window * (e->strategy.order->halves ? 5 : 1);
+    return passes > passes_of_block * recorded * dt_model_blocks(&e->model);
+}
+
+/* First what is faster: the test if a few micro-batches fit, or the time in which the order is
+ * played. */
+static dt_status play(struct search *s, const struct experiment *e, const struct bound *bound, struct short_form *out)
+{
+    *out = (struct short_form){.exists = true, .fits = true};
+    if (plays_for_long(e))
+        DT_TRY(short_forms_fit(s->shorts, e, out));
+    return out->fits ? pipeline_played_s(e, &bound->passes, &out->step_s) : DT_OK;
+}
+
+/* Examine the candidate without its whole simulation. task->look becomes LOOK_WHOLE if nothing else
+ * is left. The lock is held, except during long work. */
+static dt_status look_shortly(struct search *s, struct task *task, const struct experiment *e)
+{
+    struct bound bound = s->result->outcomes[task->index].bound;
+    struct short_form form;
+    bool plays = task->look == LOOK_PLAYED && e->strategy.stages > 1;
+    pthread_mutex_unlock(&s->lock);
+    dt_status status = plays ? play(s, e, &bound, &form) : short_forms_find(s->shorts, e, &bound, &form);
+    pthread_mutex_lock(&s->lock);
+    DT_TRY(status);
+    task->look = plays ? LOOK_SHORT : LOOK_WHOLE;
+    if (!form.exists)
+        return DT_OK;
+    status = note_short_form(s, task, e, &form);
+    if (!task->opens || s->result->outcomes[task->index].state != SEARCH_NOT_NEEDED)
+        task->index = -1; /* it waits for its turn, or is excluded */
+    return status;
 }
 
 static void simulate_and_note(struct search *s, int index, const struct experiment *e, bool stops)
