@@ -219,10 +219,7 @@ static dt_status try_one(struct gpt_kernels *k, struct dt_stream *stream, const 
     gpt_cuda_plans_destroy(k->linear); /* no product of a trial is one of the run's */
     dt_cuda_own_free(k->base->device, memory);
     free(host);
-    return status == DT_ERR_DEVICE
-               ? dt_fail(status, "%s; this was a trial of Hopper's own kernels, which \"warpgroup_kernels\": false avoids",
-                         dt_error_message())
-               : status;
+    return status;
 }
 
 dt_status gpt_cuda_try_hopper(struct gpt_kernels *k)
@@ -249,5 +246,8 @@ dt_status gpt_cuda_try_hopper(struct gpt_kernels *k)
         status = try_one(k, stream, &t);
     }
     dt_stream_destroy(stream);
+    if (status == DT_ERR_DEVICE)
+        return dt_fail(status, "%s; this was a trial of Hopper's own kernels, which \"warpgroup_kernels\": false avoids",
+                       dt_error_message());
     return status;
 }

@@ -335,6 +335,19 @@ def test_a_kernel_that_is_wrong_on_one_rank_is_used_on_none():
         check(where["warpgroup_kernels"] == kernels and (doubt in (where["doubts"] or "")) == bool(wrong), where)
 
 
+def test_a_trial_that_goes_wrong_before_it_has_results():
+    """A kernel whose launch is refused is not used; a GPU that fails ends the run, and the message names the key."""
+    output, alone = records_path("refused.jsonl"), {"sweep": None, "paradigm": "none", "world_size": 1, "model": {**TINY, "dtype": "fp16"}}
+    run("run", gpus(**alone), "-o", output, "-q", code=OK, environment={"DTBENCH_EMULATED_GPU_SHARED_KIB": "120"})
+    where = read_records(output)[0]["provenance"]
+    check(where["warpgroup_kernels"] == "attention", where)
+    check("rank 0: Hopper's own kernel of gelu gradient is not used: gelu gradient, warpgroups: " in where["doubts"], where)
+    output = records_path("failed_trial.jsonl")
+    run("run", gpus(**alone), "-o", output, "-q", code=FAILED, environment={"DTBENCH_EMULATED_BAD_GPU": "0:7"})
+    error = read_records(output)[0]["error"]
+    check("; this was a trial of Hopper's own kernels, which \"warpgroup_kernels\": false avoids" in error, error)
+
+
 def test_ranks_of_a_launcher():
     output = records_path("torchrun.jsonl")
     text, codes = torchrun([gpus(sweep={"paradigm": ["ddp", "fsdp"]}), "-o", output, "--verify", "--time-limit", "600"], {}, {})

@@ -327,12 +327,17 @@ kernel_limits &limits()
 
 extern "C" cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value)
 {
+    int device = 0, most = 0;
     cudaError_t error = enter();
+    if (error == cudaSuccess)
+        error = cudaGetDevice(&device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (error != cudaSuccess)
         return leave(error);
     if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout)
         return leave(value >= -1 && value <= 100 ? cudaSuccess : cudaErrorInvalidValue);
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > 227 << 10)
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || value > most)
         return leave(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> hold(limits().lock);
     limits().dynamic_shared_bytes[function] = (size_t)value;
