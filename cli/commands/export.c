@@ -65,7 +65,7 @@ static dt_status check_options(void *options_read)
     if (known && !a->output)
         return dt_fail(DT_ERR_INVALID, "--for %s needs --output and a folder", a->framework);
     if (a->file_mib)
-        DT_TRY(options_read_count("--file-mib", a->file_mib, 1 << 24, &file_mib));
+        DT_TRY(options_read_count("file-mib", a->file_mib, 1 << 24, &file_mib));
     a->most_bytes = (uint64_t)file_mib << 20;
     for (int i = 0; framework_export_name(i); i++)
         known |= framework_find(a->framework) == framework_at(i);
