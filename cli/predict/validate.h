@@ -195,6 +195,7 @@ struct measured_table {
     struct dt_csv csv;
     int columns[MEASURED_COLUMNS]; /* index of each in the file; -1: missing */
     bool is_study;                 /* it has a column "paradigm" */
+    bool profile_sums;             /* the profile has sums of gradients in fp32 already, so that a row's own are not added */
     const char *paradigm;          /* of all rows of a table of meshes, from --set; NULL: as each row says */
     bool comma_is_decimal;         /* in amounts */
 };

@@ -1,4 +1,5 @@
 #include "cli/predict/validate.h"
+#include "predict/profile.h"
 
 #include "cli/records/records.h"
 #include "cli/text/text.h"
@@ -503,11 +504,22 @@ static dt_status note_other_gpus(const struct measured_table *t, const char *clu
     return DT_OK;
 }
 
+/* A profile that says how many bytes its framework keeps of a gradient was fitted with what these
+ * cost in its constants. */
+static bool sums_gradients(const char *profile)
+{
+    char name[256], path[4096];
+    struct dt_profile p;
+    dt_data_file_name("profiles", profile, name, sizeof name);
+    return dt_find_data_file(name, NULL, path, sizeof path) == DT_OK && profile_read(path, &p) == DT_OK && p.memory.gradient_bytes > 0;
+}
+
 static dt_status read_table(const char *path, const struct validate_system *system, struct validate_rows *out)
 {
     struct measured_table table;
     dt_status status = measured_table_read(path, &table);
     DT_THEN(status, validate_where(&table.csv, path, system->where, system->where_count));
+    table.profile_sums = system->profile && sums_gradients(system->profile);
     table.paradigm = table.is_study ? NULL : paradigm_set(system);
     DT_THEN(status, read_rows(&table, system, out));
     DT_THEN(status, note_other_gpus(&table, system->cluster, out));

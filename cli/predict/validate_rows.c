@@ -187,7 +187,7 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
                  : (strstr(text, "32") && !strstr(text, "16")) || strcasecmp(text, "float") == 0 || strcasecmp(text, "single") == 0
                      ? "fp32"
                      : "fp16";
-    run->wide_gradients = strcasestr(text, "fp32 grad") && strcmp(run->dtype, "fp32") != 0;
+    run->wide_gradients = strcasestr(text, "fp32 grad") && strcmp(run->dtype, "fp32") != 0 && !t->profile_sums;
 }
 
 static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)

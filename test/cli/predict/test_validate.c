@@ -119,6 +119,10 @@ static void stages_and_gradients_of_deepspeed(void)
     CHECK(strcmp(r[2].experiment.pipeline.split, "balanced") == 0, "%s", r[2].experiment.pipeline.split); /* else a stage would be empty */
     CHECK(r[0].experiment.gradient_dtype == REDUCE_IN_FP32 && r[1].experiment.gradient_dtype == REDUCE_AS_MODEL);
     validate_rows_finish(&rows);
+    struct validate_system of_nanotron = {.cluster = "clusters/aws_p5.json", .profile = "profiles/nanotron_h100.json"};
+    CHECK_OK(read_text_for(&of_nanotron, mesh, &rows, path));
+    CHECK(rows.rows[0].experiment.gradient_dtype == REDUCE_AS_MODEL, "nanotron's profile has the sums in fp32 already");
+    validate_rows_finish(&rows);
 }
 
 /* Steps that are predicted from short ones take the same time, and equal rows are predicted
