@@ -53,7 +53,7 @@ dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
 dt_status gpt_cuda_gelu_gradient_sums_of(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums,
                                          void *active, size_t rows, size_t columns, bool accumulate);
 
-/* hopper.c: set k->base->trials by dt_cuda_warpgroup_kernels, and for `auto` by a trial of the
+/* trials.c: set k->base->trials by dt_cuda_warpgroup_kernels, and for `auto` by a trial of the
  * kernels that this model may use. Blocks; k is complete. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY;
  * DT_ERR_DEVICE if a kernel ends the device's work. A wrong result is no error. */
 dt_status gpt_cuda_try_hopper(struct gpt_kernels *k);
