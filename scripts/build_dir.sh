@@ -1,12 +1,14 @@
 # Sourced by the other scripts: making and refreshing build directories.
 # shellcheck shell=bash
 
-# What was compiled for one copy of the source serves the next one, in whatever folder it lies. It is found by the files that the compiler
-# said it had read: without a run of the preprocessor, which takes a third of the time of a build that finds nothing.
+# What was compiled for one copy of the source serves the next one, in whatever folder it lies. It
+# is found by the files that the compiler said it had read: without a run of the preprocessor, which
+# takes a third of the time of a build that finds nothing.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
 
-# configure DIR [MESON OPTION...]: set DIR up for this source tree, or bring the options of the one that is there up to date. A directory
-# that is broken, or belongs to another copy of the source, is made anew.
+# configure DIR [MESON OPTION...]: set DIR up for this source tree, or bring the options of the one
+# that is there up to date. A directory that is broken, or belongs to another copy of the source, is
+# made anew.
 configure() {
     local dir=$1 log=$1/configure.log
     shift
@@ -25,7 +27,8 @@ configure() {
     mv "$dir.log" "$log"
 }
 
-# compile DIR [TARGET...]: build everything in DIR, or only the targets, saying something only when it fails.
+# compile DIR [TARGET...]: build everything in DIR, or only the targets, saying something only when
+# it fails.
 compile() {
     local dir=$1 log=$1/compile.log
     shift
@@ -35,8 +38,9 @@ compile() {
     fi
 }
 
-# Options of a build for libFuzzer (scripts/fuzz), and whether clang can make one. Line tables and -O1 are what a report needs,
-# and no target needs kernels. (A build type would undo the optimisation when Meson is run again.)
+# Options of a build for libFuzzer (scripts/fuzz), and whether clang can make one. Line tables and
+# -O1 are what a report needs, and no target needs kernels. (A build type would undo the
+# optimisation when Meson is run again.)
 # shellcheck disable=SC2034,SC2054 # used where this is sourced; commas of Meson
 fuzz_options=(-Ddebug=false -Doptimization=1 -Dc_args=-g1 -Dcpu=disabled -Dmpi=disabled -Dcuda=disabled -Demulated_kernels=false
     -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false)

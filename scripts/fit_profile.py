@@ -28,7 +28,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 
-# (file, path of the constant, or of several that are one, least, most, a first estimate that hold-outs begin with)
+# (file, path of the constant, or of several that are one, least, most, a first estimate that
+# hold-outs begin with)
 CONSTANTS = [
     ("profile", "gemm.peak_fraction", 0.3, 1, 0.8),
     ("profile", "gemm.half_k", 1, 4000, 500),

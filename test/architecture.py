@@ -19,8 +19,8 @@ PARTS = ('lib', 'gpt', 'vision', 'schedules', 'predict', 'cli')
 HEADERS = ('.h', '.cuh')
 CODE = ('.c', '.cu', '.cpp')
 
-# Each folder, and the other folders whose headers its files may include; lib/base is for all. A folder names only folders listed before it, so
-# that there is no circle between folders.
+# Each folder, and the other folders whose headers its files may include; lib/base is for all. A
+# folder names only folders listed before it, so that there is no circle between folders.
 ALLOWED = {
     'lib/base': [],
     'lib/config': [],

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The rules that hold the source together: folders include only what test/architecture.py allows, no module uses itself by way of others, a
-# library's header is included only by the files that wrap it, each header compiles alone, no function contains #if, all is formatted by
-# clang-format. Prints TAP. Usage: test/test_architecture.sh [SOURCE_ROOT [BUILD]]; BUILD is needed for circles of calls.
+# The rules that hold the source together: folders include only what test/architecture.py allows, no
+# module uses itself by way of others, a library's header is included only by the files that wrap
+# it, each header compiles alone, no function contains #if, all is formatted by clang-format. Prints
+# TAP. Usage: test/test_architecture.sh [SOURCE_ROOT [BUILD]]; BUILD is needed for circles of calls.
 set -euo pipefail
 build=${2:+$(realpath "$2")}
 cd "${1:-$(dirname "$0")/..}"
@@ -38,7 +39,8 @@ architecture() {
     fi
 }
 
-# foreign HEADERS ALLOWED: files that include one of HEADERS (an expression) and whose path does not match ALLOWED.
+# foreign HEADERS ALLOWED: files that include one of HEADERS (an expression) and whose path does not
+# match ALLOWED.
 foreign() {
     { grep -rnE --include='*.[ch]' "^[[:space:]]*#[[:space:]]*include[[:space:]]+[\"<]($1)[\">]" lib gpt vision schedules predict cli || true; } |
         { grep -vE "^($2)[^/]*\.[ch]:" || true; }
@@ -64,15 +66,17 @@ verdict "slurm.h only in lib/slurm" "$(foreign 'slurm/[a-z_]*\.h|slurm\.h' 'lib/
 verdict "cJSON.h only where configs, records and the heads of tensor files are read and written" \
     "$(foreign '(cjson/)?cJSON\.h' 'lib/(config|record|tensors)/|schedules/(config|checkpoint)/|cli/words/|(lib|gpt|vision|schedules|predict|cli)/[a-z_/]*(json|config|record|report|results|show|mllog|bench|trace_path|profile|resume)')"
 
-# Compilers name what a switch over an enum lacks of a new mode, order or kind (-Wswitch-enum), also where the enum is kept in a byte: the switch casts it.
-# Where there is a default:, values are characters or numbers that come from elsewhere.
+# Compilers name what a switch over an enum lacks of a new mode, order or kind (-Wswitch-enum), also
+# where the enum is kept in a byte: the switch casts it. Where there is a default:, values are
+# characters or numbers that come from elsewhere.
 verdict "no default: over an enum" "$(
     grep -rnE '^ *default:' lib gpt vision schedules predict cli --include='*.[ch]' |
         grep -vE '^(lib/(config/json_print|record/record_file))\.c:' |
         grep -vE '^cli/records/results_scan\.c:' || true
 )"
-# A file is at least a thought of 40 lines. Shorter ones stand alone only where a build chooses between files (none.c and its counterpart, absent.c,
-# one instruction set) or a folder has a file for each row: the commands, a device's kernels, the library that they load.
+# A file is at least a thought of 40 lines. Shorter ones stand alone only where a build chooses
+# between files (none.c and its counterpart, absent.c, one instruction set) or a folder has a file
+# for each row: the commands, a device's kernels, the library that they load.
 verdict "no short file but one that a build chooses or a row of a table" "$(
     find lib gpt vision schedules predict cli -name '*.c' | while read -r file; do
         [ "$(wc -l <"$file")" -ge 40 ] || [ -e "${file%.c}_none.c" ] || [ -e "${file%_*}_none.c" ] || echo "$file"
@@ -100,8 +104,9 @@ fi
 find lib gpt vision schedules predict cli test scripts \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -exec awk '
     FNR == 501 { print "# warning: " FILENAME " has more than 500 lines" }' {} +
 
-# A header says all it needs (those of the emulated GPU are C++, and stand in for CUDA's). The wrappers of a library may include that
-# library's header, so its flags are given where pkg-config has them. Compiled, and not only read, so that ccache knows it the next time.
+# A header says all it needs (those of the emulated GPU are C++, and stand in for CUDA's). The
+# wrappers of a library may include that library's header, so its flags are given where pkg-config
+# has them. Compiled, and not only read, so that ccache knows it the next time.
 compiler=${CC:-cc}
 name="each header compiles alone"
 if ! command -v "${compiler%% *}" >/dev/null; then

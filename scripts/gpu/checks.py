@@ -10,8 +10,9 @@ from gpu.machine import answer_of, find_tool
 from gpu.runner import Failed, OutOfTime, Skipped, descendants, end, last_line
 
 PARADIGMS = ("ddp", "pdp", "fsdp", "zero1", "zero2", "hsdp", "data_parallel", "parameter_server")
-# How far losses on the GPU may be from the CPU's, of their value. fp16 and bf16 round each product's result once in both, but in another order
-# of sums, and ten steps carry that on: about one rounding of the type.
+# How far losses on the GPU may be from the CPU's, of their value. fp16 and bf16 round each
+# product's result once in both, but in another order of sums, and ten steps carry that on: about
+# one rounding of the type.
 LOSS_BOUNDS = {"fp32": 1e-4, "fp16": 1e-3, "bf16": 8e-3}
 TINY = json.loads(os.environ.get("FIRST_GPU_MODEL", "{}"))  # a test has a smaller one
 MODEL = {"layers": 4, "heads": 4, "hidden": 128, "vocab_size": 1000, "block_size": 64, "dropout": 0.1, **TINY}
@@ -19,7 +20,8 @@ BATCH = 4  # of a rank
 TIMEOUTS = {"init_s": 60, "step_s": 20}
 LLAMA = {"layers": 4, "heads": 8, "hidden": 256, "kv_heads": 2, "mlp": "swiglu", "ffn": 704, "norm": "rms", "position": "rope", "bias": "none",
          "vocab_size": 1000, "block_size": 128}
-# Of groups of four samples and slow steps: faster ones drive trainings apart that differ by a rounding.
+# Of groups of four samples and slow steps: faster ones drive trainings apart that differ by a
+# rounding.
 RESNET = {"blocks": {"c2": 1, "c3": 1, "c4": 2, "c5": 1}, "channels": 8, "image_size": 48, "classes": 10, "norm_group": 4}
 
 
@@ -32,8 +34,9 @@ def preset(name, dtype, samples, steps):
             "model": {"preset": name, "vocab_size": 50000, "block_size": 256, "dropout": 0.1, "dtype": dtype}}
 
 
-# What the CPU computes for comparison, where the archive is packed: on one device, whatever number of ranks shares the samples on GPUs. The third
-# step is captured as a graph, and replayed from the fourth on.
+# What the CPU computes for comparison, where the archive is packed: on one device, whatever number
+# of ranks shares the samples on GPUs. The third step is captured as a graph, and replayed from the
+# fourth on.
 COMPARED = {f"small {dtype}, {BATCH * ranks} samples": small(dtype, BATCH * ranks) for dtype in LOSS_BOUNDS for ranks in (1, 2, 4)}
 COMPARED.update({f"Llama {dtype}": {"batch_size": 4, "model": {**LLAMA, "dtype": dtype}} for dtype in LOSS_BOUNDS})
 COMPARED.update({f"GPTSmall {dtype}": preset("GPTSmall", dtype, 2, 5) for dtype in ("bf16", "fp32")})

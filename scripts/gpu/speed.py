@@ -111,7 +111,8 @@ class Speed:
         ncu = find_tool("ncu")
         if not ncu:
             raise Skipped("ncu is not here")
-        # Of few layers: ncu keeps and restores the memory that a kernel writes for each of its passes.
+        # Of few layers: ncu keeps and restores the memory that a kernel writes for each of its
+        # passes.
         config = self.written("large_ncu", SHALLOW, 20, steps={"warmup": 0, "timed": 1}, graph=False)
         command = [ncu, "--target-processes", "all", "--clock-control", "none", "--kernel-id", ":::2", "--metrics", ",".join(COUNTED), "--csv", "--page", "raw",
                    self.checks.programs.dtbench, "run", config, "--output", self.runner.path("ncu.jsonl"), "--quiet"]

@@ -137,7 +137,8 @@ def build(options):
     """(model, optimizer, loss scaling), on the device and in the dtype of the options."""
     layers, heads, hidden = PRESETS[options.model]
     scaling = FP16_LOSS_SCALING if options.dtype == "fp16" else 1.0
-    # Where there is a GPU there is a PyTorch that can make parameters on it at once; Debian's cannot.
+    # Where there is a GPU there is a PyTorch that can make parameters on it at once; Debian's
+    # cannot.
     with torch.device("cuda") if options.device == "cuda" else contextlib.nullcontext():
         model = GPT(layers, heads, hidden, options.vocab, options.block, options.dropout, options.attention == "sdpa",
                     options.qkv == "fused")

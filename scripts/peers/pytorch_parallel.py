@@ -35,7 +35,8 @@ def parallel(model, mode, device, compile_mode=None):
         for block in model.blocks:
             block.compile(mode=compile_mode)
     if mode == "ddp":
-        # The only buffers are masks, equal on all ranks: without this they are sent before each step, and PyTorch 1's gloo cannot send booleans.
+        # The only buffers are masks, equal on all ranks: without this they are sent before each
+        # step, and PyTorch 1's gloo cannot send booleans.
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, [name for name, _ in model.named_buffers()])
         return DistributedDataParallel(model, device_ids=[torch.cuda.current_device()] if device == "cuda" else None)
     mesh = init_device_mesh(device, (dist.get_world_size(),))

@@ -11,8 +11,9 @@ CLUSTER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 FIGURES = ("figure_01", "figure_02")
 YES, PARTLY, NO = style.COLOURS["fsdp"], style.COLOURS["pdp"], "#DDDDDD"
 
-# The study's text on PyTorch 1.11: checkpointing and offloading of activations go (partly) with all three, parameter offloading with FSDP alone,
-# micro-batches are the pipeline's own, and DDP's by no_sync().
+# The study's text on PyTorch 1.11: checkpointing and offloading of activations go (partly) with all
+# three, parameter offloading with FSDP alone, micro-batches are the pipeline's own, and DDP's by
+# no_sync().
 PYTORCH = {("activation checkpointing", name): PARTLY for name in ("ddp", "pdp", "fsdp")}
 PYTORCH |= {("activation offloading", name): PARTLY for name in ("ddp", "pdp", "fsdp")}
 PYTORCH |= {("parameter offloading", "fsdp"): YES, ("micro-batching", "pdp"): YES, ("micro-batching", "ddp"): YES}

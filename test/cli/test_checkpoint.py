@@ -142,7 +142,8 @@ def test_saves_beside_the_steps_are_the_same():
         record = read_records(record_path)[0]
         check(record["losses"] == losses(experiment(7, **division))[0] and record["metrics"]["saves"] == 4, record["losses"])
         check(index_of(path)["steps"] == 7 and record["metrics"]["host_peak_bytes"]["total"] == checked["predicted_host_peak_bytes"]["total"], checked)
-    # Without a last save, which waits, what was copied beside a step is left: more to copy than there is to compute before the first update.
+    # Without a last save, which waits, what was copied beside a step is left: more to copy than
+    # there is to compute before the first update.
     path, out = folder("beside_killed"), records_path("beside_killed.jsonl")
     wide = {"model": {**MODEL, "layers": 1, "vocab_size": 50000, "block_size": 4}, "batch_size": 1}
     job = experiment(100000, checkpoint={"path": path, "save_every": 3, "asynchronous": True}, **wide)

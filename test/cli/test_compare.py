@@ -169,7 +169,8 @@ def test_losses_and_memory():
         row = compare(base, write("new.jsonl", [new, two]), code=code)["experiments"][0]
         check(row["peak_bytes_change"] == grown and f"{grown:+d} bytes" in row["reason"], row)
         check(row["regressions"] == (["memory"] if code else []), row)
-    # Predictions have no losses, and two without losses are not equal; an ok record without its earlier losses has changed.
+    # Predictions have no losses, and two without losses are not equal; an ok record without its
+    # earlier losses has changed.
     null, none = write("null.jsonl", [timed(one, [0.1] * 9, losses=[None] * 10)]), write("none.jsonl", [timed(one, [0.1] * 9, losses=[])])
     row = json.loads(run("compare", null, null, "--format=json").stdout)["experiments"][0]
     check(row["losses"] == "unknown", row)
@@ -188,7 +189,8 @@ def test_other_machines_are_refused():
         name = {"hosts": "machines", "versions": "oneDNN"}.get(path, path)
         check(name + " (" in said.stderr and said.stderr.count("\n") == 1 and not said.stdout, path, said.stderr)
         check(name + " (" in compare(base, new, "--allow-different")["different"], path)
-    # a changed system is noted, and no reason to refuse; facts that older records lack are not known to differ
+    # a changed system is noted, and no reason to refuse; facts that older records lack are not
+    # known to differ
     new = write("new.jsonl", [timed(r, r["metrics"]["step_s"]["all"], **{"provenance.kernel": "Linux 9"}) for r in records])
     check("kernel (" in compare(base, new)["noted"] and "also different: kernel (" in run("compare", base, new).stdout, "another kernel")
     check("kernel (" in run("compare", base, new, "--format=markdown").stdout, "another kernel in Markdown")
@@ -278,7 +280,8 @@ def test_two_settings():
     new = write("new.jsonl", [records[2], records[4]])
     found = compare("--by", "activation", write("base.jsonl", records[:2]), new)
     check([row["base"]["config_hash"][-1] for row in found["experiments"]] == ["1"] and found["alone"] == 2, found)
-    # a model's sizes follow its preset, what is scaled its dtype; keys of pipelines are nothing to others
+    # a model's sizes follow its preset, what is scaled its dtype; keys of pipelines are nothing to
+    # others
     models = [at(one, 0.1, 1, model={"preset": name, "dtype": dtype}) for name in ("GPTSmall", "GPTLarge") for dtype in ("fp32", "fp16")]
     for number, record in enumerate(models):
         record["config_hash"] = f"{number:016x}"

@@ -22,7 +22,8 @@ BASE = {
     "model": {"layers": 2, "heads": 2, "hidden": 32, "vocab_size": 64, "block_size": 8, "dtype": "fp32", "dropout": 0.1},
     "steps": {"warmup": 1, "timed": STEPS - 1}, "optimizer": {"name": "sgd", "learning_rate": 0.5},
 }
-# fp32 sums in other orders; one rounding of a gradient is 2^-12 (fp16) or 2^-9 (bf16) of it, and a few steps keep within a few of these
+# fp32 sums in other orders; one rounding of a gradient is 2^-12 (fp16) or 2^-9 (bf16) of it, and a
+# few steps keep within a few of these
 TOLERANCE = {"fp32": 1e-4, "fp16": 4e-3, "bf16": 2e-2}
 
 

@@ -200,7 +200,8 @@ def test_yaml_of_nemo_and_megatron_bridge():
     check(not said["unknown"], said["unknown"])
     has(said["config"], paradigm="zero1", batch_size=2, pipeline__stages=2, pipeline__split=[2], model__mlp="swiglu", model__position="rope",
         gradient_dtype="fp32")
-    # Keys for YAML's anchors, and sections that are not part of a step, are left out; values merged from an anchor are read where they are merged.
+    # Keys for YAML's anchors, and sections that are not part of a step, are left out; values merged
+    # from an anchor are read where they are merged.
     anchored = "x-common: &common {num_layers: 4, unheard_of: 3}\nnotes: [1]\nscheduler: {lr_decay_iters: 9}\n" + BRIDGE.replace(
         "ddp: {", "ddp: {grad_reduce_in_fp32: false, data_parallel_sharding_strategy: optim, use_megatron_fsdp: true, ")
     said = imported("bridge.yaml", anchored, "--gpus", "16")

@@ -33,8 +33,9 @@ SEED, COUNT = (int(number) for number in os.environ.get("DTBENCH_LOSSES", f"{int
 RANKS = {1: 30, 2: 50, 3: 15, 4: 50, 8: 5}  # of 150
 STEPS = 4
 STEP = 1e-5  # of parameters, for slopes
-# The reference trains again with random errors as large as fp32's, DRAWS times: one alone may happen to change the losses little where others
-# change them much. What they change, rounding may change. MARGIN times as much is allowed, and TOLERANCE at most, relative to a loss.
+# The reference trains again with random errors as large as fp32's, DRAWS times: one alone may
+# happen to change the losses little where others change them much. What they change, rounding may
+# change. MARGIN times as much is allowed, and TOLERANCE at most, relative to a loss.
 NOISE, DRAWS, MARGIN, TOLERANCE = 1e-7, 3, 100, 1e-4
 MOST_GROWN = 3  # a loss, from the first step on
 

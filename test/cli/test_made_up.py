@@ -54,7 +54,8 @@ def test_predictions_know_them():
 
 
 def test_plan_finds_them():
-    # A mode without ring collectives has no bound of its network time: all candidates are simulated, so there must be few.
+    # A mode without ring collectives has no bound of its network time: all candidates are
+    # simulated, so there must be few.
     asked = ["--model", "GPTSmall", "--cluster", "gcp_a2", "--gpus", "8", "--global-batch", "64", "--fix", "activation=keep", "--json"]
     plan = json.loads(answer("plan", *asked, "--allow", "paradigm=rooted"))
     check(plan["plans"][0]["config"]["paradigm"] == "rooted", plan["plans"][0]["config"])

@@ -12,7 +12,8 @@ from command import CONFIG, OK, WORK, check, config, main, read_records, records
 MODEL = {"layers": 4, "heads": 4, "hidden": 32, "vocab_size": 96, "block_size": 16, "dtype": "fp32", "tied": True}
 NETWORK = {"blocks": {"c2": 1, "c3": 1, "c4": 1, "c5": 1}, "channels": 8, "image_size": 32, "classes": 10, "norm_group": 2, "dtype": "fp32"}
 ADAM = {"name": "adam", "learning_rate": 0.01}
-# All gradients overflow in fp16 at 2^32 and 2^20, and none at 2^8: so no division of the batch does otherwise.
+# All gradients overflow in fp16 at 2^32 and 2^20, and none at 2^8: so no division of the batch does
+# otherwise.
 DYNAMIC = {"loss_scaling": "dynamic", "dynamic_loss_scale": {"initial": 2**32, "backoff": 2**-12, "window": 2}}
 SCALES = [2**32, 2**20, 2**8, 2**8, 2**9, 2**9]
 
@@ -135,7 +136,8 @@ def test_gradients_in_fp32_are_counted_and_add_up_alike():
         held, less = (one["predicted_peak_bytes"]["gradients"] + one["predicted_host_peak_bytes"]["gradients"] for one in (its, before))
         check(held > 2 * less, named, held, less)
         check(any("4 for its gradient" in note for note in its["notes"]), its["notes"])
-    # Of smaller images the last norms see two values a channel, which magnifies the rounding of gradients to a tenth of a loss.
+    # Of smaller images the last norms see two values a channel, which magnifies the rounding of
+    # gradients to a tenth of a loss.
     plain = {"model": {**NETWORK, "image_size": 64, "dtype": "bf16"}, "batch_size": 4, "micro_batches": 2, "world_size": 1, "steps": {"warmup": 1, "timed": 1},
              "optimizer": {"name": "sgd", "learning_rate": 0.01}}
     some, others = (train(experiment(gradient_dtype=dtype, **plain))[0]["losses"] for dtype in ("fp32", "model"))

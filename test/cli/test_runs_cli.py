@@ -233,7 +233,8 @@ def test_unwritable_output_is_said_first():
 
 def test_wrong_losses_fail():
     output = records_path("wrong.jsonl")
-    # The plain sum of the logits grows without bound, and so do the differences between two ways to add it up.
+    # The plain sum of the logits grows without bound, and so do the differences between two ways to
+    # add it up.
     result = run("run", one(), "-o", output, "--verify", "--set", "loss=sum", "--set", "steps.timed=8", "--set", "model.dtype=bf16", code=VERIFY)
     record = read_records(output)[0]
     check(record["status"] == "failed" and re.search(r"loss of step \d+ is \S+, but on one device ", record["error"]), record["error"])
@@ -347,8 +348,9 @@ def test_an_interrupt_under_mpirun():
     if states == ["ok"]:  # a busy machine; mpirun waits for all of this time, so it is not the first one
         output = records_path("mpirun-interrupted-late.jsonl")
         states = interrupted_under_mpirun(output, 25)
-        # Open MPI 5 kills ranks a quarter of a second after it asks them to end, whatever it is told (PRRTE 3.0, odls_base_default_fns.c). What they
-        # had measured is left then, for the next run.
+        # Open MPI 5 kills ranks a quarter of a second after it asks them to end, whatever it is
+        # told (PRRTE 3.0, odls_base_default_fns.c). What they had measured is left then, for the
+        # next run.
         version = subprocess.run([MPIRUN[0], "--version"], capture_output=True, text=True, env=ENVIRONMENT, check=False).stdout
         if states == ["ok"] and re.search(r"\b5\.\d+\.\d+", version):
             check(endless_trains(output), "nothing is left of what was measured")

@@ -498,7 +498,8 @@ def outside():
         shutil.rmtree(work, ignore_errors=True)
 
 
-# Most of a case is waiting for Slurm. These look for no processes and stop none, so they can wait beside each other.
+# Most of a case is waiting for Slurm. These look for no processes and stop none, so they can wait
+# beside each other.
 LANES = [
     ["srun_on_two_nodes", "ranks_that_mpi_knows_nothing_of", "libslurm_may_be_absent_or_without_configuration", "node_lists_are_slurms"],
     ["mpirun_and_no_launcher_in_a_batch_script", "placement", "a_time_limit_that_is_extended"],

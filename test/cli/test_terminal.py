@@ -33,7 +33,8 @@ def sweep(name, **keys):
     return config(name, device="sim", world_size=8, batch_size=8, cluster="clusters/dgx_h100.json", model={"preset": "GPTSmall", "dtype": "bf16"}, sweep=keys)
 
 
-# Sweeps whose tables have few columns and many, short labels and long ones, paths, numbers of all sizes, and what fails.
+# Sweeps whose tables have few columns and many, short labels and long ones, paths, numbers of all
+# sizes, and what fails.
 SHAPES = {
     "one": lambda: one(),
     "paradigms": lambda: sweep("paradigms.json", paradigm=["ddp", "pdp", "fsdp", "zero2"]),

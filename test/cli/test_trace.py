@@ -70,7 +70,8 @@ def test_ddp_shows_each_ranks_kernels_and_all_reduce():
     check({rank for rank, _ in rows} == {0, 1}, rows.keys())
     for rank in (0, 1):
         kernels = collections.Counter(span["name"] for span in rows[rank, "compute"])
-        # Two blocks of four products, of which two each end a branch and one follows GELU, and the head.
+        # Two blocks of four products, of which two each end a branch and one follows GELU, and the
+        # head.
         check(kernels["linear"] == 5 and kernels["linear_residual"] == 4 and kernels["attention"] == 2, kernels)
         check(kernels["linear_weight_gradient"] == 7 and kernels["linear_gelu_weight_gradient"] == 2, kernels)
         reduced, = rows[rank, "network"]

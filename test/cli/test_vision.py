@@ -195,7 +195,8 @@ def test_a_checkpoint_has_parameters_and_running_statistics():
     check(ends["same"] == tensors_of(os.path.join(whole, "step-4", "rank-00000.safetensors")), "not the same to the last bit")
     running = [name for name in ends["same"] if name.endswith("running_statistics")]
     check(len(running) == 6 and all(name in ends["divided"] for name in running), list(ends["same"]))
-    # One device continues from the same checkpoint: at this rate rounding grows after a restart as without one.
+    # One device continues from the same checkpoint: at this rate rounding grows after a restart as
+    # without one.
     _, records = verify(RESNET, [{"paradigm": "fsdp"}], optimizer={"name": "sgd", "learning_rate": 0.3}, steps={"warmup": 0, "timed": 10},
                         checkpoint={"from": saved("stages", ORDERS[1])})
     verified = records[0]["verification"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The scripts around dtbench: pictures of good, torn and failed records; the counting of verdicts; refusals. Prints TAP.
-# Usage: test/scripts/test_scripts.sh [SOURCE_ROOT]
+# The scripts around dtbench: pictures of good, torn and failed records; the counting of verdicts;
+# refusals. Prints TAP. Usage: test/scripts/test_scripts.sh [SOURCE_ROOT]
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 work=$(mktemp -d)
@@ -26,7 +26,8 @@ skip() {
     echo "ok $count - $1 # SKIP $2"
 }
 
-# draw SCRIPT [ARGUMENT...]: what the script would do as a program, in a process that has matplotlib already (warm.py).
+# draw SCRIPT [ARGUMENT...]: what the script would do as a program, in a process that has matplotlib
+# already (warm.py).
 draw() {
     local IFS=$'\t' first code
     read -r first <"$1"
@@ -39,7 +40,8 @@ draw() {
     return "$code"
 }
 
-# expect NAME STATUS PATTERN COMMAND...: the command must exit with STATUS and say something that matches PATTERN, if there is one.
+# expect NAME STATUS PATTERN COMMAND...: the command must exit with STATUS and say something that
+# matches PATTERN, if there is one.
 expect() {
     local name=$1 wanted=$2 pattern=$3 status=0
     shift 3
@@ -195,7 +197,8 @@ expect "fuzz refuses an unknown option" 2 "unknown option '--second'" scripts/fu
 expect "gate refuses an unknown option" 2 "unknown option '--rouns'" scripts/gate --rouns 3
 expect "gate names a build that is not there" 2 'there is no nowhere/dtbench' scripts/gate --base nowhere/dtbench
 expect "check_calibration refuses a model that it has not" 2 "there is no large" scripts/check_calibration --models large
-# A program whose predictions take twice as long as what it measures, or as much longer as the folder says.
+# A program whose predictions take twice as long as what it measures, or as much longer as the
+# folder says.
 mkdir "$work/calibration"
 cat >"$work/twice" <<'END'
 #!/bin/sh
@@ -224,8 +227,8 @@ mkdir -p "$work/venv/bin" && printf '#!/bin/sh\necho the PyTorch of "$0"\n' >"$w
 expect "benchmark_gpu takes the PyTorch of an environment" 1 'venv/bin/python .*its output is no JSON' scripts/benchmark_gpu --dtbench /bin/true --venv "$work/venv"
 
 expect "bundle refuses an unknown option" 2 "unknown option '--outptu'" scripts/bundle --outptu x
-# For time without the large parts, and as scripts/test compiles them, so that ccache has most of it already. Run somewhere else, with an
-# empty environment.
+# For time without the large parts, and as scripts/test compiles them, so that ccache has most of it
+# already. Run somewhere else, with an empty environment.
 cached=
 ! command -v ccache >/dev/null || cached='ccache '
 expect "bundle packs what runs elsewhere" 0 'bundle: .*glibc [0-9.]+ or newer' env CC="${cached}gcc" scripts/bundle --build "$packed" --output "$work/bundle.tar.gz" \
@@ -289,8 +292,8 @@ expect "make_deb puts debian/ into the source" 0 '^make_deb: .*/dtbench-[0-9.]+$
 expect "the package has the version of the source" 0 '^dtbench \([0-9.]+\) unstable' head -1 "$work"/deb/dtbench-*/debian/changelog
 expect "check_fresh says why it cannot" 77 'skipped: ' env PATH="$work/few" scripts/check_fresh trixie
 
-# An installation that is interrupted while it is made: with a mount of its own and a process that would go on, which another run of this test
-# would not take for its own.
+# An installation that is interrupted while it is made: with a mount of its own and a process that
+# would go on, which another run of this test would not take for its own.
 name="check_fresh leaves nothing behind when it is ended"
 if [ "$(id -u)" -ne 0 ] || ! command -v git >/dev/null || ! unshare --mount --mount-proc --pid --fork --kill-child --uts true 2>/dev/null; then
     skip "$name" "needs root, git and name spaces (unshare)"

@@ -1,5 +1,6 @@
-# dtbench for Spack: put it into a repository of your own (spack repo create), as packages/dtbench/package.py, and the release's checksum
-# beside its version. For Spack 1.0 and newer, whose builtin repository has the build systems. Not tried with Spack itself.
+# dtbench for Spack: put it into a repository of your own (spack repo create), as
+# packages/dtbench/package.py, and the release's checksum beside its version. For Spack 1.0 and
+# newer, whose builtin repository has the build systems. Not tried with Spack itself.
 from spack_repo.builtin.build_systems.meson import MesonPackage
 
 from spack.package import *

@@ -142,8 +142,8 @@ def misspelled(key):
 def mutations(table, shuffle):
     for which, base in enumerate(BASES):
         yield base
-        # each value in one of the bases, half of them with the family that has one, wrong sections in three: the schema takes a third of a
-        # millisecond for each config
+        # each value in one of the bases, half of them with the family that has one, wrong sections
+        # in three: the schema takes a third of a millisecond for each config
         for path, field in table.items():
             for value in values_of(field)[::2] if base is DEEPLAB else values_of(field)[which::len(BASES)]:
                 yield put(base, path, value)
