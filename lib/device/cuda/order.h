@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CUDA_STREAMS = 16 };
+enum { CUDA_STREAMS = 24 };
 
 /* One place on every stream; 0: none. */
 struct cuda_places {
