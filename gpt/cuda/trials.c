@@ -1,5 +1,5 @@
-/* The kernels for Hopper's warpgroups, and their trial: each runs once on random operands, beside
- * the kernels that it replaces. It is used if all its results are equal to theirs but for rounding.
+/* Trials of the kernels for Hopper's warpgroups. A kernel and those that it replaces run once on the
+ * same random operands. The kernel is used if all results are the same up to rounding.
  *
  * A trial is small: it has a few tiles more than a block's shared memory has places for, rows and
  * columns that do not fill the last tile, and no more of them than the model itself. */

@@ -79,8 +79,8 @@ struct dt_normal {
 };
 
 /* Kernels that replace others only if they are right on this very device. When kernels are created,
- * each of these is run once beside the kernels that it replaces. Nothing is timed, so that results
- * do not depend on timing. */
+ * each of these runs once, as do the kernels that it replaces, and their results are compared.
+ * Nothing is timed, so that results do not depend on timing. */
 struct dt_trials {
     const char *const *names; /* of the kernels, by bit; NULL: there are none */
     unsigned in_use;          /* bits; before the first call the caller removes those that other ranks do not use */

@@ -1,6 +1,5 @@
-/* The families of models that configs can name: the one place outside of a family's own folder, and
- * of its tests, that knows them. A new family is a folder beside gpt/ and one line in
- * families.c. */
+/* The families of models that configs can name. Only this module, and a family's own folder and
+ * tests, know families by name. A new family is a folder next to gpt/ and one line in families.c. */
 #pragma once
 
 #include "lib/model/model.h"

@@ -1,4 +1,4 @@
-/* What ranks have in common beside parameters of the same layers, and make equal in a step. */
+/* What ranks share besides parameters of the same layers, and make equal in each step. */
 #pragma once
 
 #include "schedules/data_parallel/mode.h"
