@@ -302,17 +302,28 @@ void why_slow(const struct planner *p, struct why *out)
 
 /* ---- how sure ---- */
 
+/* Say how far off predictions of this mode are. Modes of which the same is known share a line. */
 static void say_error(struct why *w, const struct planner *p, const struct experiment *e)
 {
     struct confidence c = confidence_of(e, &p->machine);
     const char *name = e->strategy.paradigm->title;
+    char known[WHY_BYTES], names[WHY_BYTES];
+    const char *last = w->count ? strstr(w->lines[w->count - 1], ": ") : NULL;
     if (c.measured)
-        why_say(w, "%s: step times of measured runs are off by %.1f %% (median; %s)", name, 100 * c.error, c.source);
+        snprintf(known, sizeof known, ": step times of measured runs are off by %.1f %% (median; %s)", 100 * c.error, c.source);
     else if (c.source)
-        why_say(w, "%s: none measured with this profile; nine of ten predictions of its other modes are off by less than %.0f %%", name,
-                100 * c.error);
+        snprintf(known, sizeof known,
+                 ": none measured with this profile; nine of ten predictions of its other modes are off by less than %.0f %%",
+                 100 * c.error);
     else
-        why_say(w, "%s: none measured; an error of %.0f %% is assumed", name, 100 * c.error);
+        snprintf(known, sizeof known, ": none measured; an error of %.0f %% is assumed", 100 * c.error);
+    if (!last || strcmp(last, known) != 0) {
+        why_say(w, "%s%s", name, known);
+        return;
+    }
+    snprintf(names, sizeof names, "%.*s", (int)(last - w->lines[w->count - 1]), w->lines[w->count - 1]);
+    w->count--;
+    why_say(w, "%s, %s%s", names, name, known);
 }
 
 /* Say the interval of the rate. Eight of ten step times `what` are off by no more than `within`, a
@@ -346,11 +357,10 @@ static void say_unseen(struct why *w, const struct planner *p, const struct expe
     for (int place = 1; place < shown; place++)
         if (why_margin(p, place) > unseen)
             add_number(told, place + 1);
-    if (shown > 1 && p->options.objective != SEARCH_MEMORY)
-        why_say(w,
-                *told ? "with such software numbers %s still differ from the first by more than the error"
-                      : "with such software no other differs from the first by more than the error",
-                told);
+    if (shown > 1 && p->options.objective != SEARCH_MEMORY && *told)
+        why_say(w, "with such software numbers %s still differ from the first by more than %.0f %%", told, 100 * unseen);
+    else if (shown > 1 && p->options.objective != SEARCH_MEMORY)
+        why_say(w, "with such software no other differs from the first by more than %.0f %%", 100 * unseen);
 }
 
 void why_trusted(const struct planner *p, struct why *out)
@@ -372,7 +382,9 @@ void why_trusted(const struct planner *p, struct why *out)
             add_number(tells ? told : alike, place + 1);
     }
     space_experiment(p->space, p->result.ranking[0], &first);
-    say_interval(out, p, &first, "", confidence_of(&first, &p->machine).eight);
+    struct confidence c = confidence_of(&first, &p->machine);
+    if (c.eight != c.unseen) /* a general profile's runs are all of software that its fit had not seen */
+        say_interval(out, p, &first, "", c.eight);
     say_unseen(out, p, &first);
     while (shown && confidence_next_doubt(&e, &p->machine, &at, text, sizeof text))
         why_say(out, "not measured: %s", text);
@@ -382,9 +394,9 @@ void why_trusted(const struct planner *p, struct why *out)
                 "that waits takes less",
                 p->machine.cluster.gpu.power_w);
     if (close > 0)
-        why_say(out, "number%s %s differ%s from the first by less than the error: measure them", close > 1 ? "s" : "", alike,
+        why_say(out, "number%s %s differ%s from the first by less than the error of their modes: measure them", close > 1 ? "s" : "", alike,
                 close > 1 ? "" : "s");
     if (shown > 1 && close < shown - 1)
-        why_say(out, "number%s %s differ%s from the first by more than the error", shown - close > 2 ? "s" : "", told,
+        why_say(out, "number%s %s differ%s from the first by more than the error of their modes", shown - close > 2 ? "s" : "", told,
                 shown - close > 2 ? "" : "s");
 }

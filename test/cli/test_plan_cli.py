@@ -65,6 +65,16 @@ def test_people_read_it():
         check(words in text, words, "\n", text)
 
 
+def test_what_holds_for_several_modes_is_said_once():
+    """The runs that a general profile was fitted to tell the same of all modes."""
+    text = plan("--model", "GPTLarge", "--cluster", "gcp_a2", "--profile", "general_a100", "--gpus", "8", "--top", "8",
+                *(word for key in ("batch_size=8", "activation=keep", "tensor.size=1", "pipeline.stages=1", "parameter_offload=false")
+                  for word in ("--fix", key))).stdout
+    sure = " ".join(text.split("how sure")[1].split())
+    check("ZeRO-1, ZeRO-2, FSDP: step times of measured runs are off by" in sure, text)
+    check(sure.count("step times of measured runs") == sure.count("eight of ten") == 1, text)
+
+
 def test_two_replicas_are_told():
     text = " ".join(plan(*SMALL, "--gpus", "2", "--global-batch", "4", "--fix", "paradigm=ddp", "--fix", "tensor.size=1").stdout.split())
     check("averaged over 2 replicas once a step" in text, text)
