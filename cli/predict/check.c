@@ -60,6 +60,29 @@ static uint64_t smallest_gpu(const struct experiment *e, struct dt_device_info *
     return out->memory_bytes;
 }
 
+/* Note what takes most of the memory that is not there, and which keys make it less. */
+static void note_remedy(const struct experiment *e, struct check *check)
+{
+    const uint64_t *peak = check->usage.device.peak_bytes;
+    const struct strategy *s = &e->strategy;
+    bool activations = peak[DT_ACTIVATIONS] > peak[DT_PARAMETERS] + peak[DT_GRADIENTS] + peak[DT_OPTIMIZER];
+    const struct {
+        bool helps;
+        const char *words;
+    } remedies[] = {{activations && e->activation == ACTIVATION_KEEP && s->policies == 0, "activation checkpoint, "},
+                    {activations && e->batch_size > s->micro_batches, "more micro_batches, "},
+                    {activations && e->batch_size > 1, "a smaller batch_size, "},
+                    {!activations && s->mode->holds.parameters == DP_ALL && e->world_size > 1, "paradigm fsdp, "},
+                    {!activations && !e->parameter_offload, "parameter_offload, "},
+                    {true, "more ranks that share the model"}};
+    char keys[256] = "";
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++)
+        if (remedies[i].helps)
+            strcat(keys, remedies[i].words);
+    note(check, "%s take most of the memory. Less of it is needed with: %s. dtbench plan searches for what fits",
+         activations ? "activations" : "parameters, gradients and optimizer state", keys);
+}
+
 static void note_memory(const struct experiment *e, struct check *check)
 {
     char need[DT_MEMORY_TEXT], memory[DT_MEMORY_TEXT];
@@ -72,6 +95,7 @@ static void note_memory(const struct experiment *e, struct check *check)
         note(check, "will run out of host memory: rank %d needs %s of it, and host_memory_limit_gib is %.3g", check->host_rank,
              dt_memory_text(usage->host.peak_total_bytes, need), e->host_memory_limit_gib);
     }
+    bool host_fits = check->fits;
     if (e->memory_limit_bytes && usage->device.peak_total_bytes > e->memory_limit_bytes) {
         check->fits = false;
         note(check, "will run out of memory: rank %d needs %s, and memory_limit_gib is %.3g", check->rank,
@@ -87,6 +111,8 @@ static void note_memory(const struct experiment *e, struct check *check)
         note(check, "all %d ranks on this machine may not fit: up to %s each, and it has %s", e->world_size, dt_memory_text(both, need),
              dt_memory_text(has, memory));
     }
+    if (host_fits && !check->fits)
+        note_remedy(e, check);
 }
 
 /* ---- the pipeline's order ---- */
@@ -316,6 +342,8 @@ static dt_status predict_step(const struct experiment *e, const struct simulated
     if (status == DT_ERR_OOM && out->fits) {
         out->fits = false;
         note(out, "will run out of memory: %.400s", dt_error_message());
+        if (!simulated_system_fits(system, out->usage.device.peak_total_bytes))
+            note_remedy(e, out);
     }
     return status == DT_ERR_OOM ? DT_OK : status;
 }

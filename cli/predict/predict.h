@@ -11,7 +11,7 @@
 
 /* ---- the results of `dtbench check` for an experiment ---- */
 
-enum { CHECK_NOTES = 6 };
+enum { CHECK_NOTES = 12 };
 
 /* The cost of a pipeline's order, by the order's source; for zb_auto and files, by playing them
  * with equal times. */

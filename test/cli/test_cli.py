@@ -152,6 +152,12 @@ def test_check_tells_sizes():
     check("will run out of memory" in text, text)
     text = run("check", config("limit.json", device="sim", sweep=None, world_size=1, model={"preset": "GPT13B"}, memory_limit_gib=1), code=OOM).stdout
     check(text.count("will run out of memory") == 1, "said once:", text)
+    check("parameters, gradients and optimizer state take most" in text and "parameter_offload, more ranks" in text, "what helps:", text)
+    text = run("check", config("limit.json", device="sim", sweep={"activation": ["keep", "checkpoint"]}, world_size=1, batch_size=64,
+                               model={"preset": "GPTLarge"}, memory_limit_gib=20), code=OOM).stdout
+    check("activations take most" in text and "activation checkpoint, more micro_batches, a smaller batch_size" in text, "what helps:", text)
+    text = run("check", config("limit.json", sweep=None, paradigm="ddp", parameter_offload=True, host_memory_limit_gib=0.001), code=OOM).stdout
+    check("out of host memory" in text and "take most" not in text, "only the host's memory is short:", text)
 
 
 SIMULATED = dict(device="sim", sweep=None, world_size=32, batch_size=8, model={"preset": "GPTLarge"}, cluster="clusters/gcp_a2.json",
