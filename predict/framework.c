@@ -189,14 +189,27 @@ static bool copies_shares(const struct change *c)
     return divides_buckets(c->f, c->dp) && dt_comm_size(c->dp->setup.shards) > 1;
 }
 
+/* Whether parameters are divided, and their shards are cast before they are gathered. */
+static bool gathers_fp8(const struct framework *f, const struct data_parallel *dp)
+{
+    bool keeps = dt_fp8_recipe(f->experiment->model.fp8)->weight_bytes > 0;
+    return f->experiment->model.fp8_gather && (dp->mode->gathers.of != DP_LESS || (dp->mode->ranks == DP_RANKS_SHARE_BUCKETS && keeps));
+}
+
+/* Weights cast to FP8, which stay for all micro-batches. As parameters of their own they need none
+ * beside: a weight and its transpose have the bytes of a 16-bit one. */
+static bool holds_fp8(const struct framework *f, const struct data_parallel *dp)
+{
+    return dt_fp8_recipe(f->experiment->model.fp8)->weight_bytes > 0 && dp->mode->gathers.of == DP_LESS && !gathers_fp8(f, dp);
+}
+
 /* Forward's amaxes are exchanged when the slot is used again, which is as often as at forward's
  * end. */
 static bool shares_amax(const struct framework *f, const struct data_parallel *dp, const struct action *a)
 {
     const struct dt_model *model = &f->experiment->model;
     bool pass = a->op == ACTION_BEGIN || a->op == ACTION_END;
-    return (dt_fp8_recipe(model->fp8)->shares_amax && pass) ||
-           (model->fp8_gather && dp->mode->gathers.of != DP_LESS && a->op == ACTION_END_STEP);
+    return (dt_fp8_recipe(model->fp8)->shares_amax && pass) || (gathers_fp8(f, dp) && a->op == ACTION_END_STEP);
 }
 
 static dt_status before(struct change *c, const struct action *a, struct plan *out)
@@ -213,7 +226,7 @@ static dt_status before(struct change *c, const struct action *a, struct plan *o
     }
     if (a->op == ACTION_BEGIN && f->profile->schedule.stage_buffers && f->experiment->strategy.stages > 1)
         DT_TRY(append_extra(out, a, HOLD_STAGE));
-    if (a->op == ACTION_BEGIN && dt_fp8_recipe(f->experiment->model.fp8)->weight_bytes > 0 && c->dp->mode->gathers.of == DP_LESS)
+    if (a->op == ACTION_BEGIN && holds_fp8(f, c->dp))
         DT_TRY(append_extra(out, a, HOLD_FP8));
     if (runs_head(c, a) && !c->held[a->slot]) {
         c->held[a->slot] = true;

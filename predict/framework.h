@@ -65,14 +65,15 @@
  * Products in FP8 (lib/cost/fp8.h), whatever the profile:
  *
  *   casts that are kept        FP8 copies of the weights, also transposed, which all micro-batches
- *                              of a step use.
+ *                              of a step use; with fp8.gather ZeRO's parameters are these copies.
  *   amaxes                     Delayed scaling takes the maximum over all ranks with the same
  *                              layers, or parts of them, after each forward and each backward; fsdp
  *                              that gathers FP8 takes the maximum over all shards, once a step.
  *                              Source: TransformerEngine, pytorch/fp8.py
  *                              (reduce_and_update_fp8_tensors) and module/base.py
  *                              (get_weight_workspace); pytorch/ao, torchao/float8/fsdp_utils.py
- *                              (precompute_float8_dynamic_scale_for_fsdp).
+ *                              (precompute_float8_dynamic_scale_for_fsdp); Megatron-LM,
+ *                              core/fp8_utils.py (quantize_param_shard).
  *
  * nanotron of January 2025:
  *

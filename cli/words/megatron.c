@@ -49,7 +49,7 @@ static const struct dt_word words[] = {
             .values = DT_VALUES({"delayed", "delayed"}, {"tensorwise", "current"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}),
             .why = "recipes are delayed, tensorwise, blockwise and mxfp8 here"),
     DT_WORD("fp4-format", NULL, NULL, DT_ONLY("null"), .why = "products are in 16 bits or in FP8 here"),
-    DT_WORD("fp8-param-gather", NULL, NULL, DT_ONLY("false"), .why = "parameters are of model.dtype here"),
+    DT_WORD("fp8-param-gather", "fp8.gather", NULL),
     DT_WORD("first-last-layers-bf16", NULL, NULL, DT_ONLY("false"), .why = "all blocks' products are in FP8, or none"),
     DT_WORD("loss-scale", "loss_scaling", NULL),
     DT_WORD("initial-loss-scale", "dynamic_loss_scale.initial", NULL),
@@ -285,6 +285,13 @@ static void settle_fp8(struct dt_translation *t)
         dt_json_drop(t->ours, "fp8");
     else if (!dt_json_at(t->ours, "fp8.recipe"))
         put_text(t->ours, "fp8.recipe", "delayed");
+    struct cJSON *recipe = dt_json_at(t->ours, "fp8.recipe"), *gather = dt_json_at(t->ours, "fp8.gather");
+    if (known && dt_json_is(gather, "true") && !dt_json_is(recipe, "delayed") && !dt_json_is(recipe, "current")) {
+        dt_json_quote(recipe, quote, sizeof quote);
+        dt_remark(t, DT_REMARK_CANNOT, "fp8-param-gather: true; parameters with scales of blocks are of model.dtype here (recipe %s)",
+                  quote);
+        dt_json_drop(t->ours, "fp8.gather");
+    }
     dt_json_drop(t->theirs, "fp8-format");
 }
 
@@ -629,6 +636,9 @@ static void adapt_bridge(struct dt_translation *t)
     if (recipe) {
         put_text(t->theirs, "model.fp8", "hybrid");
         put_text(t->theirs, "model.fp8_recipe", recipe);
+        /* its recipes with scales of whole tensors say so (training/mixed_precision.py, fp8_param_gather) */
+        if (strcmp(recipe, "delayed") == 0 || strcmp(recipe, "tensorwise") == 0)
+            dt_json_put(t->theirs, "model.fp8_param_gather", dt_json_truth(true));
     } else if (precision && strstr(precision, "with")) {
         dt_remark(t, DT_REMARK_CANNOT, "mixed_precision: %s; recipes are delayed, tensorwise, blockwise and mxfp8 here", precision);
     }

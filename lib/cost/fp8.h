@@ -43,6 +43,7 @@ struct dt_fp8_recipe {
     struct dt_fp8_cast gradient;                  /* cast of the output's gradient, before the two products of backward */
     struct dt_fp8_cast input_again, weight_again; /* for these two products: transposed casts of values that were kept */
     bool keeps_fp8;                               /* the input is kept in FP8 for backward, while a framework without FP8 keeps 16 bits */
+    bool of_tensors;                              /* one scale for each tensor, which ranks with shards of it can agree on */
     double weight_bytes;                          /* FP8 copies per parameter of these layers, kept over all micro-batches */
     bool shares_amax;                             /* over all ranks with the same layers, after each forward and each backward */
     bool shares_parts;                            /* amaxes of tensors whose rows tensor-parallel ranks share, before these are gathered */

@@ -43,7 +43,7 @@ struct dt_model {
     char preset[24];     /* "": the sizes were given */
     enum dt_dtype dtype; /* of parameters, gradients and activations */
     enum dt_fp8 fp8;     /* how the linear layers of blocks multiply; only on sim */
-    bool fp8_gather;     /* fsdp gathers the weights of these layers in FP8 */
+    bool fp8_gather;     /* the weights of these layers are gathered in FP8 (dp_gathered_elems) */
     /* The family's description of the model: a struct at byte own_at, which only the family reads.
      * Each family that configs can name has a different place (schedules/config/families.h). */
     int own_at;

@@ -173,8 +173,9 @@ static dt_status check_fp8(const struct experiment *e, const char *where)
         return dt_fail(DT_ERR_INVALID,
                        "%s: fp8.recipe: %s; operands are cast from 16 bits, and model.dtype is %s; use \"bf16\" or \"fp16\"", where, name,
                        dt_dtype_name(e->model.dtype));
-    if (e->model.fp8_gather && (e->model.fp8 != DT_FP8_TENSORWISE || e->parameter_offload))
-        return dt_fail(DT_ERR_INVALID, "%s: fp8.gather: goes with fp8.recipe tensorwise, and without parameter_offload", where);
+    if (e->model.fp8_gather && (!dt_fp8_recipe(e->model.fp8)->of_tensors || e->parameter_offload))
+        return dt_fail(DT_ERR_INVALID, "%s: fp8.gather: goes with fp8.recipe delayed, current or tensorwise, and without parameter_offload",
+                       where);
     return DT_OK;
 }
 

@@ -174,10 +174,12 @@ static const struct dt_field fields[] = {
          "DeepSeek-V3) or "
          "each 32 (mxfp8, which needs tensor cores that read such scales). Attention and the head stay in "
          "model.dtype, which has 16 bits."},
-    {"fp8.gather", DT_FIELD_BOOL, AT(model.fp8_gather), .max = 1, .initial = "false", .readers = READS_UNITS, .matters = of_gathers_in_fp8,
+    {"fp8.gather", DT_FIELD_BOOL, AT(model.fp8_gather), .max = 1, .initial = "false", .readers = READS_UNITS | READS_BUCKETS,
+     .matters = of_gathers_in_fp8,
      .description =
-         "fp8.recipe tensorwise with fsdp, hsdp: shards of the blocks' weights are cast before they are gathered: half of the bytes, "
-         "and one all-reduce of all amaxes a step."},
+         "fsdp, hsdp with fp8.recipe delayed, current or tensorwise; zero1, zero2 with delayed or current: shards of the blocks' weights "
+         "are cast before they are gathered: half of the bytes, and one all-reduce of all amaxes a step. zero1 and zero2 then keep these "
+         "weights in FP8 alone, two bytes less of each."},
     {"pipeline.stages", DT_FIELD_INT, AT(pipeline.stages), .group = "Paradigms", .min = 1, .max = 4096, .initial = "2",
      .readers = READS_PIPELINE, .matters = of_a_pipeline,
      .description = "Ranks of a pipeline; must divide world_size / tensor.size. It goes with every paradigm but data_parallel and "

@@ -364,5 +364,11 @@ dt_status zero_publish(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
     const void *share = (const char *)bucket->params + dp_bytes(s, bucket->shard.shard.first_elem);
-    return dt_all_gather(s->shards, share, bucket->params, bucket->shard.shard.share_elems, s->experiment->model.dtype, s->network);
+    double of_blocks = 0;
+    bool kept = dt_fp8_recipe(s->experiment->model.fp8)->weight_bytes > 0; /* in FP8, over all micro-batches */
+    for (int g = 0; kept && g < s->stage->group_count; g++)
+        of_blocks += &b->buckets[b->bucket_of[g]] == bucket && s->stage->groups[g].block >= 0 ? (double)s->stage->groups[g].param_elems : 0;
+    return dt_all_gather(s->shards, share, bucket->params,
+                         dp_gathered_elems(s, bucket->shard.shard.share_elems, of_blocks / (double)bucket->elems),
+                         s->experiment->model.dtype, s->network);
 }

@@ -113,8 +113,7 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
         DT_TRY(dt_stream_follow(first, s->compute));
     if (s->offload)
         DT_TRY(dt_stream_wait(first, f->home.current));
-    size_t packed = s->experiment->model.fp8_gather && s->stage->groups[g].block >= 0 ? 2 : 1; /* FP8: two numbers need the bytes of one */
-    size_t share_elems = (shard->share_elems + packed - 1) / packed;
+    size_t share_elems = dp_gathered_elems(s, shard->share_elems, s->stage->groups[g].block >= 0);
     DT_TRY(dt_alloc(first, DT_COMMUNICATION, dp_bytes(s, share_elems * (size_t)dt_comm_size(s->shards)), &to->params));
     if (s->offload) {
         void *place = (char *)to->params.data + dp_bytes(s, shard->first_elem);

@@ -46,6 +46,14 @@ static inline size_t dp_bytes(const struct dp_setup *setup, size_t elems)
     return elems * dt_dtype_bytes(setup->experiment->model.dtype);
 }
 
+/* Numbers of the model's dtype that have the bytes of `elems` parameters as they are gathered, of
+ * which this part belongs to blocks: with fp8.gather two numbers of a block need the bytes of
+ * one. */
+static inline size_t dp_gathered_elems(const struct dp_setup *setup, size_t elems, double of_blocks)
+{
+    return elems - (setup->experiment->model.fp8_gather ? (size_t)((double)elems * of_blocks / 2) : 0);
+}
+
 /* Bytes of `elems` gradients in the type in which they are added and reduced. */
 static inline size_t dp_grads_bytes(const struct dp_setup *setup, size_t elems)
 {

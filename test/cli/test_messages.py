@@ -70,7 +70,7 @@ CONFIGS = [
     ({"device": "sim", "model": {"layers": 2, "heads": 2, "hidden": 64, "dtype": "fp32"}, "fp8": {"recipe": "delayed"}},
      'fp8.recipe: delayed; operands are cast from 16 bits, and model.dtype is fp32; use "bf16" or "fp16"'),
     ({"device": "sim", "model": {"layers": 2, "heads": 2, "hidden": 64, "dtype": "bf16"}, "fp8": {"recipe": "rowwise", "gather": True}},
-     'fp8.gather: goes with fp8.recipe tensorwise, and without parameter_offload'),
+     'fp8.gather: goes with fp8.recipe delayed, current or tensorwise, and without parameter_offload'),
     ({"device": "sim", "fp8": {"gather": True}},
      'fp8.gather: nothing is in FP8 with fp8.recipe "none"; use "tensorwise"'),
     ({"optimizer": {"name": "adams"}},

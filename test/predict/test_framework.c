@@ -3,6 +3,8 @@
 #include "predict/framework.h"
 #include "test/predict/simulation_case.h"
 
+#include <math.h>
+
 static void only_updates(struct simulated_system *s)
 {
     only_attention(s);
@@ -98,6 +100,12 @@ static void products_in_fp8(void)
     CHECK(copies - held == 2.0 * BLOCKS, "weights in FP8, also transposed: %g bytes", copies - held);
     CHECK(delayed.all_reduce_bytes > ddp.all_reduce_bytes && delayed.forward_s > ddp.forward_s,
           "casts of such small operands cost more than products gain: %g s, %g s", delayed.forward_s, ddp.forward_s);
+    struct dt_step_metrics zero = in_fp8("\"paradigm\": \"zero1\", \"fp8\": {\"recipe\": \"current\"}", &copies);
+    struct dt_step_metrics kept = in_fp8("\"paradigm\": \"zero1\", \"fp8\": {\"recipe\": \"current\", \"gather\": true}", &all_held);
+    CHECK(copies - all_held == 2.0 * BLOCKS, "parameters in FP8 alone: %g bytes less", copies - all_held);
+    double gathered = zero.all_gather_bytes - kept.all_gather_bytes;
+    CHECK(fabs(gathered / (1.0 * BLOCKS) - 1) < 0.01 && kept.all_reduce_bytes > zero.all_reduce_bytes, "%g bytes less, %g of amaxes",
+          gathered, kept.all_reduce_bytes - zero.all_reduce_bytes);
     struct dt_step_metrics blocks = in_fp8("\"paradigm\": \"ddp\", \"fp8\": {\"recipe\": \"blockwise\"}", &copies);
     CHECK(copies - held == 2.0 * BLOCKS && blocks.all_reduce_bytes == ddp.all_reduce_bytes, "no amaxes: %g bytes", blocks.all_reduce_bytes);
 }
