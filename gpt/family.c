@@ -63,6 +63,7 @@ const struct dt_model_family gpt_family = {
     .check_context_group = gpt_context_check,
     .tensor_copies = gpt_cut_copies,
     .tensor_ranks_alike = gpt_cut_alike,
+    .layers_divide = gpt_layers_divide,
     .kernels_available = gpt_kernels_available,
     .cpu_dtype_native = cpu_dtype_native,
     .kernels = &gpt_own_kernels,

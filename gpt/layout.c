@@ -264,6 +264,20 @@ void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int in
     }
 }
 
+bool gpt_layers_divide(const struct dt_model *model, int size, int parts)
+{
+    for (int rank = 0; rank < size; rank++)
+        for (int i = 0; i < gpt_layer_count(model); i = i == GPT_BLOCK_LAYERS ? gpt_block_layer(gpt_of(model)->layers) : i + 1) {
+            struct gpt_layer layer; /* of the first block, or of none: all blocks are alike */
+            gpt_describe_layer(model, (struct gpt_cut){rank, size}, i, &layer);
+            if (gpt_of(model)->tied && layer.kind == GPT_HEAD)
+                gpt_add_table_copy(model, (struct gpt_cut){rank, size}, &layer);
+            if (layer.param_elems % (size_t)parts != 0)
+                return false;
+        }
+    return true;
+}
+
 const char *gpt_tensor_text(enum gpt_tensor_name name)
 {
     static const char *const texts[] = {

@@ -85,6 +85,9 @@ void gpt_describe_layer(const struct dt_model *model, struct gpt_cut cut, int in
 /* Give a tied head that was described as above a copy of the token table, because the embedding is
  * in another part of the model. The copy's initial values are the table's. */
 void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *head);
+/* Whether the parameters of every layer, and a tied head's copy, divide evenly into `parts` on each
+ * of `size` ranks that share the layers. */
+bool gpt_layers_divide(const struct dt_model *model, int size, int parts);
 /* The rows that this rank has of a table of `rows`. In a large table a part begins at a multiple of
  * 8 rows, so that rows of logits are aligned. */
 struct gpt_part gpt_cut_table(struct gpt_cut cut, int rows);

@@ -84,14 +84,23 @@ static double smallest_layer_elems(const struct dt_model *model, int tensor)
     return smallest;
 }
 
-/* The least number of ranks with whole shares of all buckets, under zero1 and zero2: a share is
- * rounded up, so that the last ranks have less, or nothing. With n elements and N ranks, floor(n /
- * ceil(n / N)) ranks have whole shares, which is more than n N / (n + N - 1) - 1. No bucket is
- * smaller than a layer. */
+/* The least number of ranks with whole shares of all buckets, under zero1 and zero2. A bucket is one
+ * layer or several, so all shares are whole if every layer divides evenly. Else a share is rounded
+ * up, so that the last ranks have less, or nothing. With n elements and N ranks, floor(n / ceil(n /
+ * N)) ranks have whole shares, which is more than n N / (n + N - 1) - 1. */
 static int whole_shares(const struct experiment *e, const struct mesh_shape *mesh)
 {
+    const struct dt_model_family *family = e->model.family;
+    if (family->layers_divide && family->layers_divide(&e->model, mesh->size[MESH_TENSOR], mesh_group_size(mesh, MESH_SHARD)))
+        return mesh_group_size(mesh, MESH_SHARD);
     double shards = mesh_group_size(mesh, MESH_SHARD), elems = smallest_layer_elems(&e->model, mesh->size[MESH_TENSOR]);
     return elems > 0 ? (int)fmin(floor(elems * shards / (elems + shards - 1)), shards - 1) : 0;
+}
+
+/* Whether the last shards of zero1 and zero2 have less than the others. */
+static bool shares_differ(const struct experiment *e, const struct mesh_shape *mesh)
+{
+    return e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS && whole_shares(e, mesh) < mesh_group_size(mesh, MESH_SHARD);
 }
 
 /* Coordinates below `unlike` can be exchanged; the others have different programs, so their nodes
@@ -125,11 +134,6 @@ static struct symmetric_axis axis_with_slow(const struct mesh_shape *mesh, enum 
     struct symmetric_axis apart = axis_with(mesh, axis, s, unlike);
     apart.unlike = apart.apart < mesh->size[axis] ? apart.apart : 0; /* a whole node may be slow */
     return apart;
-}
-
-static bool divides_buckets(const struct experiment *e)
-{
-    return e->strategy.mode->ranks == DP_RANKS_SHARE_BUCKETS;
 }
 
 /* Whether each rank computes its samples alone, or all ranks together, and no rank's state is
@@ -262,7 +266,7 @@ dt_status symmetric_part_all(const struct experiment *e, struct symmetric_part *
 static struct symmetric_axis shard_axis_of(const struct experiment *e, const struct mesh_shape *mesh, const struct simulated_system *s)
 {
     int shards = mesh->size[MESH_SHARD];
-    return axis_with(mesh, MESH_SHARD, s, shards > 1 && divides_buckets(e) ? whole_shares(e, mesh) / mesh->size[MESH_CONTEXT] : shards);
+    return axis_with(mesh, MESH_SHARD, s, shards > 1 && shares_differ(e, mesh) ? whole_shares(e, mesh) / mesh->size[MESH_CONTEXT] : shards);
 }
 
 static struct axes axes_of(const struct experiment *e, const struct simulated_system *s)
@@ -270,7 +274,7 @@ static struct axes axes_of(const struct experiment *e, const struct simulated_sy
     struct mesh_shape mesh = e->strategy.mesh;
     struct axes axes = {tensor_axis_of(e, &mesh, s), axis_with(&mesh, MESH_REPLICA, s, mesh.size[MESH_REPLICA]), shard_axis_of(e, &mesh, s),
                         all_of(&mesh, MESH_CONTEXT), e->slow.rank};
-    if (e->slow.by <= 0 && !divides_buckets(e))
+    if (e->slow.by <= 0 && !shares_differ(e, &mesh))
         axes.contexts = axis_with(&mesh, MESH_CONTEXT, s, mesh.size[MESH_CONTEXT]);
     if (e->slow.by <= 0)
         return axes;

@@ -12,13 +12,13 @@
  *
  * This holds in the simulator because its cluster has equal nodes and its rates are max-min fair:
  * equal flows get equal rates. It does not hold if one rank has a special role (a root, a parameter
- * server), or if nodes share a link (fabric.blocking_factor). The last shards of zero1 and zero2
- * are smaller: they and all ranks of their nodes stand only for themselves, and ranks of other
- * nodes for each other (with context ranks among them, no shard stands for another). In a tensor
- * group, ranks with equally many rows of its tables stand for each other; none does if some hold
- * copies of the same heads. Slow hardware (slow.by): its node stands only for itself; one of the
- * last nodes is taken as the slow one. If a node's ranks share processors, or do not fill its cards
- * evenly, only whole nodes are permuted. */
+ * server), or if nodes share a link (fabric.blocking_factor). If layers do not divide evenly, the
+ * last shards of zero1 and zero2 are smaller: they and all ranks of their nodes stand only for
+ * themselves, and ranks of other nodes for each other (but context ranks among them do not). In a
+ * tensor group, ranks with equally many rows of its tables stand for each other; none does if some
+ * hold copies of the same heads. Slow hardware (slow.by): its node stands only for itself; one of
+ * the last nodes is taken as the slow one. If a node's ranks share processors, or do not fill its
+ * cards evenly, only whole nodes are permuted. */
 #pragma once
 
 #include "predict/simulated_system.h"

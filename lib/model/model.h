@@ -432,6 +432,9 @@ struct dt_model_family {
     /* Whether ranks `left` and `right`, of `ranks` that share each layer, have equal parts of every
      * layer. If a size does not divide evenly, some ranks have more. */
     bool (*tensor_ranks_alike)(const struct dt_model *model, int ranks, int left, int right);
+    /* Optional: whether the parameters of every layer, on each of `ranks` ranks that share it, divide
+     * evenly into `parts`. Without it nobody knows. */
+    bool (*layers_divide)(const struct dt_model *model, int ranks, int parts);
 
     /* Whether the kernels for a device of this kind have all that they need. `text` becomes the
      * libraries that they use, or what is missing and which build option adds it. Optional: without

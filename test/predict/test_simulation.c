@@ -377,7 +377,7 @@ static void what_is_refused(void)
     refused("\"profile\": \"profiles/none.json\", " TINY, "profile: profiles/none.json: not found in ");
 }
 
-/* The number of simulated ranks, by hand. */
+/* The number of simulated ranks, by hand. The whole world takes as long, and as much memory. */
 static void who_stands_for_whom(void)
 {
     static const struct {
@@ -387,9 +387,10 @@ static void who_stands_for_whom(void)
         {"\"world_size\": 16, \"gpus_per_node\": 8, \"paradigm\": \"ddp\", " TINY, 1}, /* all of both nodes are alike */
         {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", " TINY, 1},
         {"\"world_size\": 8, \"gpus_per_node\": 4, \"paradigm\": \"hsdp\", \"hsdp\": {\"shard_size\": 4}, " TINY, 1},
-        /* the smallest layer's 128 elements give 16 shards at least 14 whole ones: the first node's
-         * ranks are alike, the second's are not */
-        {"\"world_size\": 16, \"gpus_per_node\": 8, \"paradigm\": \"zero1\", " TINY, 9},
+        /* the smallest layer's 128 elements divide evenly into 16 shards; of 24 at least 20 are
+         * whole: the ranks of the first two nodes are alike, those of the third are not */
+        {"\"world_size\": 16, \"gpus_per_node\": 8, \"paradigm\": \"zero1\", " TINY, 1},
+        {"\"world_size\": 24, \"gpus_per_node\": 8, \"paradigm\": \"zero1\", " TINY, 9},
         /* tensor ranks are alike, but not where both have a copy of the only head of keys */
         {"\"world_size\": 2, \"gpus_per_node\": 2, \"paradigm\": \"ddp\", \"tensor\": {\"size\": 2}, \"model\": {\"layers\": 2, "
          "\"heads\": 4, \"hidden\": 64, \"vocab_size\": 512, \"block_size\": 32}",
@@ -409,6 +410,15 @@ static void who_stands_for_whom(void)
         simulated_system_apply(system, e);
         CHECK(symmetric_part_count(e, system) == rows[i].count, "%d, not %d: %s", symmetric_part_count(e, system), rows[i].count,
               rows[i].keys);
+        struct measure_result whole, part;
+        CHECK_OK(simulation_run(e, system, NULL, &whole));
+        CHECK_OK(simulation_run_symmetric(e, system, NULL, &part));
+        CHECK(fabs(whole.step_s[0] / part.step_s[0] - 1) < 1e-6, "%.9g s and %.9g s: %s", whole.step_s[0], part.step_s[0], rows[i].keys);
+        for (int rank = 0; rank < e->world_size; rank++)
+            CHECK(memcmp(&whole.ranks[rank].memory, &part.ranks[rank].memory, sizeof part.ranks->memory) == 0, "rank %d: %s", rank,
+                  rows[i].keys);
+        measure_result_finish(&whole);
+        measure_result_finish(&part);
         simulated_system_destroy(system);
         free(e);
     }
