@@ -9,8 +9,8 @@
 #include <pthread.h>
 
 /* LEVELS: levels of effort, each with four times the effort of the previous one. Simulations up to
- * LEVEL_OF_FIRST take about a second at most. */
-enum { FAMILIES = 4 * PARADIGM_ROOM, LEVELS = 12, LEVEL_OF_FIRST = 2 };
+ * LEVEL_OF_FIRST take about ten seconds at most. */
+enum { FAMILIES = 4 * PARADIGM_ROOM, LEVELS = 12, LEVEL_OF_FIRST = 4 };
 
 /* How exactly a candidate is examined: each kind is more exact than the one before, and takes
  * longer. */
