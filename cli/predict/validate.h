@@ -251,9 +251,17 @@ dt_status measured_has_sizes(const struct measured_table *table, int row, const 
 
 /* ---- one measured run of a table, and its conversion to an experiment ---- */
 
+/* What a model's name says of its layers: values of the config's keys. */
+struct measured_architecture {
+    const char *word; /* in the name */
+    const char *mlp, *norm, *position, *bias;
+    double ffn; /* for each of the hidden size, where the table does not say it */
+};
+
 struct measured_run {
     enum paradigm_kind paradigm;
-    const struct dt_model_preset *preset; /* NULL: the sizes below are used */
+    const struct dt_model_preset *preset;             /* NULL: the sizes below are used */
+    const struct measured_architecture *architecture; /* of a model that is no preset; NULL: the config's defaults */
     const struct dt_model_family *family;
     int layers, hidden, heads, vocab, sequence; /* vocab, sequence 0: the config's defaults */
     int ffn, kv_heads;

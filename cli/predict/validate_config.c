@@ -179,6 +179,9 @@ static cJSON *model_as_json(const struct measured_run *run)
 {
     cJSON *model = run->preset ? dt_json_object("preset: %s", run->preset->name)
                                : dt_json_object("layers: %d, hidden: %d, heads: %d", run->layers, run->hidden, run->heads);
+    const struct measured_architecture *a = run->architecture;
+    if (a)
+        dt_json_add(&model, "mlp: %s, norm: %s, position: %s, bias: %s, dropout: %d", a->mlp, a->norm, a->position, a->bias, 0);
     if (!run->preset && run->ffn != 4 * run->hidden)
         dt_json_add(&model, "ffn: %d", run->ffn);
     if (!run->preset && run->kv_heads != run->heads)

@@ -193,32 +193,35 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
 static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     /* The first row matches whose words the text begins with. Korthikanti et al.'s "selective" is
-     * Megatron-LM's. */
+     * Megatron-LM's, "selective layer" is torchtitan's selective_ac_option "2". */
     static const struct {
         const char *begins;
         enum activation_kind activation;
-    } words[] = {{"no", ACTIVATION_KEEP},
-                 {"none", ACTIVATION_KEEP},
-                 {"false", ACTIVATION_KEEP},
-                 {"off", ACTIVATION_KEEP},
-                 {"yes", ACTIVATION_CHECKPOINT},
-                 {"true", ACTIVATION_CHECKPOINT},
-                 {"on", ACTIVATION_CHECKPOINT},
-                 {"full", ACTIVATION_CHECKPOINT},
-                 {"checkpoint", ACTIVATION_CHECKPOINT},
-                 {"checkpointing", ACTIVATION_CHECKPOINT},
-                 {"selective op", ACTIVATION_SELECTIVE_OP},
-                 {"selective_op", ACTIVATION_SELECTIVE_OP},
-                 {"selective-op", ACTIVATION_SELECTIVE_OP},
-                 {"op", ACTIVATION_SELECTIVE_OP},
-                 {"per op", ACTIVATION_SELECTIVE_OP},
-                 {"selective", ACTIVATION_CORE_ATTENTION},
-                 {"core", ACTIVATION_CORE_ATTENTION}};
+        int every; /* one of so many blocks; 0: all */
+    } words[] = {{"no", ACTIVATION_KEEP, 0},
+                 {"none", ACTIVATION_KEEP, 0},
+                 {"false", ACTIVATION_KEEP, 0},
+                 {"off", ACTIVATION_KEEP, 0},
+                 {"yes", ACTIVATION_CHECKPOINT, 0},
+                 {"true", ACTIVATION_CHECKPOINT, 0},
+                 {"on", ACTIVATION_CHECKPOINT, 0},
+                 {"full", ACTIVATION_CHECKPOINT, 0},
+                 {"checkpoint", ACTIVATION_CHECKPOINT, 0},
+                 {"checkpointing", ACTIVATION_CHECKPOINT, 0},
+                 {"selective op", ACTIVATION_SELECTIVE_OP, 0},
+                 {"selective_op", ACTIVATION_SELECTIVE_OP, 0},
+                 {"selective-op", ACTIVATION_SELECTIVE_OP, 0},
+                 {"op", ACTIVATION_SELECTIVE_OP, 0},
+                 {"per op", ACTIVATION_SELECTIVE_OP, 0},
+                 {"selective layer", ACTIVATION_CHECKPOINT, 2},
+                 {"selective", ACTIVATION_CORE_ATTENTION, 0},
+                 {"core", ACTIVATION_CORE_ATTENTION, 0}};
     const char *text = measured_text(t, row, COLUMN_RECOMPUTE);
     bool known = !*text;
     for (size_t i = 0; !known && i < sizeof words / sizeof *words; i++)
         if (measured_begins_with(text, words[i].begins) && !isalpha((unsigned char)text[strlen(words[i].begins)])) {
             run->activation = words[i].activation;
+            run->activation_every = words[i].every;
             known = true;
         }
     const char *number = strpbrk(text, "0123456789");
@@ -254,6 +257,25 @@ static dt_status sizes_of_preset(const struct measured_table *t, int row, struct
     return DT_OK;
 }
 
+/* Find the architecture of a model that is no preset by its name: "TinyLlama-1.1B" is a Llama. All
+ * others are GPTs. */
+static void architecture_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    static const struct measured_architecture known[] = {
+        {"llama", "swiglu", "rms", "rope", "none", 8. / 3},    {"mistral", "swiglu", "rms", "rope", "none", 3.5},
+        {"internlm", "swiglu", "rms", "rope", "none", 8. / 3}, {"baichuan", "swiglu", "rms", "rope", "none", 8. / 3},
+        {"deepseek", "swiglu", "rms", "rope", "none", 8. / 3}, {"smollm", "swiglu", "rms", "rope", "none", 8. / 3},
+        {"qwen", "swiglu", "rms", "rope", "qkv", 8. / 3},      {"mpt", "gelu", "layer", "alibi", "none", 4}};
+    enum { MULTIPLE = 256 }; /* of ffn. Source  meta-llama/llama, llama/model.py, multiple_of */
+    const char *name = measured_text(t, row, COLUMN_MODEL);
+    for (size_t i = 0; !run->architecture && i < sizeof known / sizeof *known; i++)
+        run->architecture = strcasestr(name, known[i].word) ? &known[i] : NULL;
+    if (run->architecture && !run->ffn)
+        run->ffn = (int)ceil(run->architecture->ffn * run->hidden / MULTIPLE) * MULTIPLE;
+    if (!run->architecture && run->ffn && run->ffn != 4 * run->hidden)
+        dt_append(run->note, sizeof run->note, "; ", "an ffn of %d is taken for an MLP without a gate", run->ffn);
+}
+
 static dt_status model_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     bool told;
@@ -262,6 +284,8 @@ static dt_status model_in(const struct measured_table *t, int row, struct measur
         DT_TRY(sizes_of_preset(t, row, run));
     if (!run->preset)
         DT_TRY(measured_has_sizes(t, row, run));
+    if (!run->preset)
+        architecture_in(t, row, run);
     run->ffn = run->ffn ? run->ffn : 4 * run->hidden;
     run->kv_heads = run->kv_heads ? run->kv_heads : run->heads;
     DT_TRY(measured_yes(t, row, COLUMN_TIED, &told, &run->tied));

@@ -237,6 +237,7 @@ static void readings_that_mislead(void)
         {"fp16,none (assumed),A100,512,", "", "", ACTIVATION_KEEP},
         {"half,full (uniform),NVIDIA a100,512,", "", "", ACTIVATION_CHECKPOINT},
         {"bf16,selective,,512,", "", "", ACTIVATION_CORE_ATTENTION},
+        {"bf16,selective layer,,512,", "", "", ACTIVATION_CHECKPOINT},
         {"bf16,offload,,512,", "recompute \"offload\" is not known", "", ACTIVATION_KEEP},
         {"bf16,only attention,,512,", "recompute \"only attention\" is not known", "", ACTIVATION_KEEP},
         {"int8,none,,512,", "precision \"int8\" is not known", "", ACTIVATION_KEEP},
@@ -381,6 +382,39 @@ static void models_by_name(void)
     validate_rows_finish(&rows);
 }
 
+/* Sizes that are no preset's: the name tells the layers, and --set overrides it. */
+static void architectures_by_name(void)
+{
+    struct validate_system system = system_of_study;
+    struct validate_rows rows;
+    char path[64];
+    const char *table = "model,layers,hidden,heads,kv_heads,ffn,seq,micro_batch,global_batch,gpus,step_s\n"
+                        "TinyLlama-1.1B,22,2048,32,4,5632,2048,1,8,8,4\nCode Llama 34B,48,8192,64,8,,2048,1,8,8,4\n"
+                        "my-mpt,24,1024,16,,,2048,1,8,8,4\nmine,24,1024,16,,2816,2048,1,8,8,4\nGPT-J,24,1024,16,,,2048,1,8,8,4\n";
+    CHECK_OK(read_text(table, &rows, path));
+    const struct gpt_model *model[5];
+    for (int i = 0; i < 5; i++) {
+        CHECK(rows.rows[i].outcome == VALIDATE_PREDICTED, "%s", rows.rows[i].reason);
+        model[i] = gpt_of(&rows.rows[i].experiment.model);
+    }
+    for (int i = 0; i < 2; i++)
+        CHECK(model[i]->mlp == GPT_MLP_SWIGLU && model[i]->norm == GPT_NORM_RMS && model[i]->position == GPT_POSITION_ROPE &&
+              model[i]->bias == GPT_BIAS_NONE && model[i]->dropout == 0 && !*rows.rows[i].note);
+    CHECK(dt_model_parameter_count(&rows.rows[0].experiment.model) > 1.09e9 && model[0]->kv_heads == 4);
+    CHECK(model[1]->ffn == 22016, "Llama's own rule: %d", model[1]->ffn);
+    CHECK(model[2]->position == GPT_POSITION_ALIBI && model[2]->mlp == GPT_MLP_GELU && model[2]->bias == GPT_BIAS_NONE);
+    CHECK(model[3]->mlp == GPT_MLP_GELU && strcmp(rows.rows[3].note, "an ffn of 2816 is taken for an MLP without a gate") == 0, "%s",
+          rows.rows[3].note);
+    CHECK(model[4]->mlp == GPT_MLP_GELU && model[4]->position == GPT_POSITION_LEARNED && !*rows.rows[4].note);
+    validate_rows_finish(&rows);
+    const char *set[] = {"model.mlp=gelu"};
+    system.sets = set;
+    system.set_count = 1;
+    CHECK_OK(read_text_for(&system, table, &rows, path));
+    CHECK(gpt_of(&rows.rows[0].experiment.model)->mlp == GPT_MLP_GELU);
+    validate_rows_finish(&rows);
+}
+
 /* An unusual ffn width is used; four times the hidden size is the default. */
 static void widths_of_layers(void)
 {
@@ -496,6 +530,7 @@ static const struct test_case cases[] = {
     {"widths of layers", widths_of_layers},
     {"a file that is wrong gets one line", faults},
     {"models by name", models_by_name},
+    {"architectures by name", architectures_by_name},
     {"names and numbers as other projects write them", names_of_other_projects},
     {"conditions on rows", conditions},
 };
