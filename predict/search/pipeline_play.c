@@ -30,7 +30,7 @@ static dt_status find_blocks(const struct experiment *e, int virtual_stages, int
 
 struct pipeline_play {
     struct plan *plans;            /* [stages] */
-    struct rank_time *ranks;       /* [stages] */
+    double **ends;                 /* [stages][actions of the rank] when each ends */
     int *nodes;                    /* [stages] of rank 0's pipeline */
     int *blocks;                   /* [virtual stages] */
     struct plan_part_times *parts; /* [virtual stages] */
@@ -58,32 +58,43 @@ static int blocks_of_rank(const struct pipeline_play *p, int rank)
     return blocks;
 }
 
-/* How long a rank's gradients are still being sent after its last pass. That pass completes the
- * gradients of one of the rank's parts, which are sent from the beginning of the pass at the
- * earliest. */
-static double gradients_left_s(const struct pipeline_play *p, int rank, double end_s)
+/* When the part's last pass begins. That pass completes the part's gradients, which are sent from
+ * then on at the earliest. */
+static double last_pass_s(const struct pipeline_play *p, int rank, int part)
 {
-    double least = INFINITY;
-    for (int part = 0; part < p->plans[rank].parts; part++) {
-        int v = plan_virtual_stage(&p->plans[rank], &(struct action){.part = part});
-        const struct plan_part_times *t = &p->parts[v];
-        least = fmin(least, p->blocks[v] * end_s - t->backward_input - t->backward_weight - t->early - t->again);
+    const struct plan *plan = &p->plans[rank];
+    const struct plan_part_times *t = &p->parts[plan_virtual_stage(plan, &(struct action){.part = part})];
+    int i = plan->count - 1;
+    while (!action_computes(&plan->actions[i]) || plan->actions[i].part != part)
+        i--;
+    return p->ends[rank][i] - t->backward_input - t->backward_weight - t->early - t->again;
+}
+
+/* The time of a rank after its last pass, which ends at `end`. Gradients are sent one after another:
+ * those of a part, and of all parts that complete theirs later, are sent after the beginning of its
+ * last pass. A group is updated as soon as its gradients are reduced, while others are being
+ * reduced. */
+static double after_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank, double end)
+{
+    const struct plan *plan = &p->plans[rank];
+    double after = t->update_s * blocks_of_rank(p, rank);
+    for (int first = 0; first < plan->parts; first++) {
+        double from = last_pass_s(p, rank, first), sent = 0;
+        for (int part = 0; part < plan->parts; part++)
+            if (last_pass_s(p, rank, part) >= from)
+                sent += t->end_s * p->blocks[plan_virtual_stage(plan, &(struct action){.part = part})];
+        after = fmax(after, from + sent - end);
     }
-    return fmax(least, 0);
+    return after;
 }
 
-/* The time of a rank after its last pass. It updates a group as soon as the group's gradients are
- * reduced, while others are being reduced. */
-static double after_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank)
+static double longest_s(const struct pipeline_play *p, const struct pass_times *t, const struct plan_times *times)
 {
-    return fmax(gradients_left_s(p, rank, t->end_s), t->update_s * blocks_of_rank(p, rank));
-}
-
-static double longest_s(const struct pipeline_play *p, const struct pass_times *t)
-{
-    double longest = p->ranks[0].end - p->ranks[0].begin + after_passes_s(p, t, 0);
-    for (int k = 0; k < p->stages; k++)
-        longest = fmax(longest, p->ranks[k].busy + after_passes_s(p, t, k));
+    double longest = 0;
+    for (int k = 0; k < p->stages; k++) {
+        struct rank_time rank = plan_rank_time(&p->plans[k], times, p->ends[k]);
+        longest = fmax(longest, (k == 0 ? rank.end - rank.begin : rank.busy) + after_passes_s(p, t, k, rank.end));
+    }
     return longest;
 }
 
@@ -108,8 +119,8 @@ static dt_status play_shortest(struct pipeline_play *p, const struct pass_times 
     *out = INFINITY;
     for (double inputs = least; inputs < most; inputs += 0.1) {
         divide_passes(p, t, inputs);
-        DT_TRY(plan_time(p->plans, p->stages, &times, p->ranks));
-        *out = fmin(*out, longest_s(p, t));
+        DT_TRY(plan_play(p->plans, p->stages, &times, p->ends));
+        *out = fmin(*out, longest_s(p, t, &times));
     }
     return DT_OK;
 }
@@ -126,26 +137,31 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
     DT_TRY(pipeline_order_layout(order.row, &order.shape, &layout));
     int stages = order.shape.stages, virtual_stages = stages * layout.parts;
     struct pipeline_play p = {.plans = calloc((size_t)stages, sizeof *p.plans),
-                              .ranks = calloc((size_t)stages, sizeof *p.ranks),
+                              .ends = calloc((size_t)stages, sizeof *p.ends),
                               .nodes = calloc((size_t)stages, sizeof *p.nodes),
                               .blocks = calloc((size_t)virtual_stages, sizeof *p.blocks),
                               .parts = calloc((size_t)virtual_stages, sizeof *p.parts),
                               .stages = stages,
                               .virtual_stages = virtual_stages,
                               .window = e->pipeline.chunks};
-    dt_status status = p.plans && p.ranks && p.nodes && p.blocks && p.parts
+    dt_status status = p.plans && p.ends && p.nodes && p.blocks && p.parts
                            ? find_blocks(e, virtual_stages, p.blocks)
                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", stages);
     DT_THEN(status, plans_make(order.row, &order.shape, p.plans));
-    for (int k = 0; status == DT_OK && k < stages; k++)
+    for (int k = 0; status == DT_OK && k < stages; k++) {
+        p.ends[k] = malloc((size_t)p.plans[k].count * sizeof **p.ends);
+        status = dt_allocated(p.ends[k], "no host memory for the plans of %d stages", stages);
         p.nodes[k] = mesh_moved(&e->strategy.mesh, MESH_PIPELINE, 0, k) / times->messages.ranks_per_node;
+    }
     DT_THEN(status, play_shortest(&p, times, plan_has_halves(&p.plans[0]) ? least_of_inputs(e) : 0.5, out));
     for (int i = 0; p.plans && i < stages; i++)
         plan_finish(&p.plans[i]);
+    for (int i = 0; p.ends && i < stages; i++)
+        free(p.ends[i]);
     free(p.parts);
     free(p.blocks);
     free(p.nodes);
-    free(p.ranks);
+    free(p.ends);
     free(p.plans);
     return status;
 }

@@ -118,8 +118,8 @@ static struct task pick_of_level(struct search *s)
     return (struct task){s->order[s->next++], all ? LOOK_WHOLE : LOOK_PLAYED, false};
 }
 
-/* The order is: the first round, all candidates that take about ten seconds at most, then level after level,
- * since results of cheap simulations may make expensive ones unnecessary. The lock is held. */
+/* The order is: the first round, all candidates that take about ten seconds at most, then level after
+ * level, since results of cheap simulations may make expensive ones unnecessary. The lock is held. */
 struct task search_next(struct search *s)
 {
     if (s->stopped || s->failure < 0)

@@ -433,7 +433,10 @@ struct rank_time {
     double busy;       /* total of its passes */
 };
 
-/* The same as sums: out [stages]. */
+/* One rank's time; ends: of its actions, from plan_play with the same times. */
+struct rank_time plan_rank_time(const struct plan *plan, const struct plan_times *times, const double *ends);
+
+/* The time of each rank, played: out [stages]. */
 dt_status plan_time(const struct plan *plans, int stages, const struct plan_times *times, struct rank_time *out);
 
 /* The longest of `ranks` [stages], each from its own first pass to its last: the duration of a step

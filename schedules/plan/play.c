@@ -286,7 +286,7 @@ dt_status plan_play(const struct plan *plans, int stages, const struct plan_time
 
 /* ---- how long it takes ---- */
 
-static struct rank_time sum_up(const struct plan *plan, const struct plan_times *times, const double *ends)
+struct rank_time plan_rank_time(const struct plan *plan, const struct plan_times *times, const double *ends)
 {
     struct rank_time t = {.begin = -1};
     for (int i = 0; i < plan->count; i++) {
@@ -315,7 +315,7 @@ dt_status plan_time(const struct plan *plans, int stages, const struct plan_time
     DT_THEN(status, plan_play(plans, stages, times, ends));
     for (int rank = 0; ends && rank < stages; rank++) {
         if (status == DT_OK)
-            out[rank] = sum_up(&plans[rank], times, ends[rank]);
+            out[rank] = plan_rank_time(&plans[rank], times, ends[rank]);
         free(ends[rank]);
     }
     free(ends);
