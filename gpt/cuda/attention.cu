@@ -192,7 +192,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_attention, gpt_attention_forward)
         f.keys = ordered.data;
     }
     f.shape.row_bytes = access_bytes((size_t)f.shape.width, a->qkv, a->out, f.keys);
-    bool hopper = (k->base->trials.in_use & GPT_CUDA_HOPPER_ATTENTION) && attention_fits_hopper(f);
+    bool hopper = (k->base->trials.in_use & GPT_CUDA_HOPPER_ATTENTION) && attention_fits_hopper(f.shape, fused);
     switch (k->model.dtype) {
     case DT_FP16: DT_TRY((hopper ? attention_forward_hopper<__half> : attention_forward_tensor<__half>)(stream, a->samples, f)); break;
     case DT_BF16:
@@ -248,9 +248,12 @@ static dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream,
     b.shape.row_bytes = other_bytes < b.shape.row_bytes ? other_bytes : b.shape.row_bytes;
     b.shape.weight_bytes = access_bytes((size_t)b.shape.T, b.weights);
     b.keeps_bits = !piece->keys && b.shape.drop.threshold > 0 && b.shape.width <= ATTENTION_ONE_KERNEL_WIDTH && bits_fit(b.shape, a->dqkv);
+    bool hopper = (k->base->trials.in_use & GPT_CUDA_HOPPER_ATTENTION_GRADIENT) && attention_fits_hopper(b.shape, fused);
     switch (k->model.dtype) {
-    case DT_FP16: DT_TRY(attention_backward_tensor<__half>(stream, a->samples, b)); break;
-    case DT_BF16: DT_TRY(attention_backward_tensor<__nv_bfloat16>(stream, a->samples, b)); break;
+    case DT_FP16: DT_TRY((hopper ? attention_backward_hopper<__half> : attention_backward_tensor<__half>)(stream, a->samples, b)); break;
+    case DT_BF16:
+        DT_TRY((hopper ? attention_backward_hopper<__nv_bfloat16> : attention_backward_tensor<__nv_bfloat16>)(stream, a->samples, b));
+        break;
     default:
         DT_TRY(queue_dots(stream, b.dots, (const float *)a->dout, (const float *)a->out, rows, b.shape));
         DT_TRY(attention_backward_fp32(stream, a->samples, b));

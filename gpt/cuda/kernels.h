@@ -15,8 +15,8 @@ extern "C" {
 enum { GPT_CUDA_ARRIVALS = 4096 };
 
 /* Kernels for Hopper's warpgroups, as bits of dt_trials.in_use: attention_hopper.cu,
- * gelu_hopper.cu. */
-enum { GPT_CUDA_HOPPER_ATTENTION = 1, GPT_CUDA_HOPPER_GELU = 2 };
+ * attention_backward_hopper.cu, gelu_hopper.cu. */
+enum { GPT_CUDA_HOPPER_ATTENTION = 1, GPT_CUDA_HOPPER_ATTENTION_GRADIENT = 2, GPT_CUDA_HOPPER_GELU = 4 };
 
 struct gpt_kernels {
     struct dt_kernels *base; /* the kernels of all families: the device, and the step in device memory */

@@ -11,7 +11,7 @@
 
 enum { ATTENTION_POSITIONS = 662, GELU_ROWS = 150, GELU_IN = 392, GELU_OUT = 328, MOST_RESULTS = 3, PLACE_BYTES = 256 };
 
-static const char *const names[] = {"attention", "gelu gradient", NULL};
+static const char *const names[] = {"attention", "attention gradient", "gelu gradient", NULL}; /* by bit */
 
 struct result {
     const char *name;
@@ -28,6 +28,14 @@ struct trial {
     struct dt_model model;              /* in place of the kernels' own */
     dt_status (*run)(struct gpt_kernels *k, struct dt_stream *stream, const struct trial *trial, char *operands, char *results);
 };
+
+static const char *name_of(const struct trial *t)
+{
+    int bit = 0;
+    while (t->kernel >> bit != 1)
+        bit++;
+    return names[bit];
+}
 
 static size_t least(size_t a, size_t b)
 {
@@ -48,16 +56,47 @@ static size_t attention_heads(const struct dt_model *m)
     return least((size_t)(gpt_of(m)->heads / gpt_kv_heads(m)), 2);
 }
 
-static dt_status run_attention(struct gpt_kernels *k, struct dt_stream *stream, const struct trial *t, char *operands, char *results)
+static struct gpt_dropout attention_dropout(const struct dt_model *m)
+{
+    return (struct gpt_dropout){.seed = 1, .probability = gpt_of(m)->dropout};
+}
+
+static dt_status forward(struct gpt_kernels *k, struct dt_stream *stream, const void *qkv, void *out, void *lse)
 {
     return gpt_cuda_attention(k, stream,
-                              &(struct gpt_attention_forward){.qkv = operands,
-                                                              .out = results,
-                                                              .lse = (float *)(results + t->offset[1]),
+                              &(struct gpt_attention_forward){.qkv = qkv,
+                                                              .out = out,
+                                                              .lse = lse,
                                                               .samples = 1,
                                                               .heads = {0, attention_heads(&k->model)},
                                                               .kv_heads = {0, 1},
-                                                              .dropout = {.seed = 1, .probability = gpt_of(&k->model)->dropout}});
+                                                              .dropout = attention_dropout(&k->model)});
+}
+
+static dt_status run_attention(struct gpt_kernels *k, struct dt_stream *stream, const struct trial *t, char *operands, char *results)
+{
+    return forward(k, stream, operands, results, results + t->offset[1]);
+}
+
+/* Both backwards read the results of the same forward, which is not on trial here. They are after
+ * qkv and dout in the operands' memory. */
+static dt_status run_attention_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct trial *t, char *operands,
+                                        char *results)
+{
+    size_t head_bytes = (size_t)gpt_of(&k->model)->block_size * (size_t)gpt_head_width(&k->model) * dt_dtype_bytes(k->model.dtype);
+    size_t out_bytes = attention_heads(&k->model) * head_bytes;
+    char *dout = operands + out_bytes + 2 * head_bytes, *out = dout + out_bytes, *lse = out + out_bytes;
+    DT_TRY(forward(k, stream, operands, out, lse));
+    return gpt_cuda_attention_gradient(k, stream,
+                                       &(struct gpt_attention_backward){.dout = dout,
+                                                                        .out = out,
+                                                                        .qkv = operands,
+                                                                        .lse = (float *)lse,
+                                                                        .dqkv = results + t->offset[0],
+                                                                        .samples = 1,
+                                                                        .heads = {0, attention_heads(&k->model)},
+                                                                        .kv_heads = {0, 1},
+                                                                        .dropout = attention_dropout(&k->model)});
 }
 
 static bool has_attention(const struct dt_model *m)
@@ -67,17 +106,22 @@ static bool has_attention(const struct dt_model *m)
            g->heads % gpt_kv_heads(m) == 0 && gpt_head_width(m) % 8 == 0 && gpt_head_width(m) <= 128;
 }
 
-static struct trial attention_trial(const struct dt_model *m)
+static struct trial attention_trial(const struct dt_model *m, bool gradient)
 {
     struct gpt_model small = *gpt_of(m);
     small.block_size = (int)least((size_t)small.block_size, ATTENTION_POSITIONS);
     size_t T = (size_t)small.block_size, width = (size_t)gpt_head_width(m), heads = attention_heads(m);
-    struct trial t = {.kernel = GPT_CUDA_HOPPER_ATTENTION,
-                      .operand_elems = T * (heads + 2) * width,
+    size_t qkv = T * (heads + 2) * width, out = T * heads * width, lse = T * heads;
+    struct trial t = {.kernel = gradient ? GPT_CUDA_HOPPER_ATTENTION_GRADIENT : GPT_CUDA_HOPPER_ATTENTION,
+                      .operand_elems = qkv + (gradient ? 2 * out + 2 * lse : 0), /* lse is in fp32 */
                       .model = gpt_model_of(m->dtype, &small),
-                      .run = run_attention};
-    add_result(&t, "output", T * heads * width, m->dtype);
-    add_result(&t, "lse", T * heads, DT_FP32);
+                      .run = gradient ? run_attention_gradient : run_attention};
+    if (gradient) {
+        add_result(&t, "gradients", qkv, m->dtype);
+    } else {
+        add_result(&t, "output", out, m->dtype);
+        add_result(&t, "lse", lse, DT_FP32);
+    }
     return t;
 }
 
@@ -163,8 +207,8 @@ static void judge(struct dt_trials *trials, const struct trial *t, const char *b
         trials->in_use &= ~t->kernel;
         if (!*trials->doubt)
             snprintf(trials->doubt, sizeof trials->doubt,
-                     "Hopper's own kernel of %s is not used: in a trial its %s was off by %.3g, and rounding explains %.3g",
-                     names[t->kernel == GPT_CUDA_HOPPER_GELU], r->name, difference, bound);
+                     "Hopper's own kernel of %s is not used: in a trial its %s was off by %.3g, and rounding explains %.3g", name_of(t),
+                     r->name, difference, bound);
         return;
     }
 }
@@ -182,8 +226,7 @@ static dt_status run_own(struct gpt_kernels *k, struct dt_stream *stream, const 
         return status;
     trials->in_use &= ~t->kernel;
     if (!*trials->doubt)
-        snprintf(trials->doubt, sizeof trials->doubt, "Hopper's own kernel of %s is not used: %.150s",
-                 names[t->kernel == GPT_CUDA_HOPPER_GELU], dt_error_message());
+        snprintf(trials->doubt, sizeof trials->doubt, "Hopper's own kernel of %s is not used: %.150s", name_of(t), dt_error_message());
     return DT_OK;
 }
 
@@ -232,13 +275,14 @@ dt_status gpt_cuda_try_hopper(struct gpt_kernels *k)
         return DT_OK;
     *trials = (struct dt_trials){.names = names};
     if (wanted == DT_WARPGROUPS_ALWAYS) {
-        trials->in_use = (attention ? GPT_CUDA_HOPPER_ATTENTION : 0) | (gelu ? GPT_CUDA_HOPPER_GELU : 0);
+        trials->in_use =
+            (attention ? GPT_CUDA_HOPPER_ATTENTION | GPT_CUDA_HOPPER_ATTENTION_GRADIENT : 0) | (gelu ? GPT_CUDA_HOPPER_GELU : 0);
         return DT_OK;
     }
     DT_TRY(dt_stream_create(k->base->device, "trials", &stream));
     dt_status status = DT_OK;
-    if (attention) {
-        struct trial t = attention_trial(&k->model);
+    for (int gradient = 0; attention && gradient < 2 && status == DT_OK; gradient++) {
+        struct trial t = attention_trial(&k->model, gradient);
         status = try_one(k, stream, &t);
     }
     if (gelu && status == DT_OK) {

@@ -97,14 +97,14 @@ def test_a_scale_that_is_found_gradients_in_fp32_and_clipping():
 
 def test_hopper_kernels_are_used_if_they_are_right():
     """The record names them; one that is wrong is not used, and the record says why."""
-    for key, kernels in (("auto", "attention, gelu gradient"), ("false", None)):
+    for key, kernels in (("auto", "attention, attention gradient, gelu gradient"), ("false", None)):
         where = alone(f"warpgroup_kernels={key}", dtype="fp16")["provenance"]
         check(where["warpgroup_kernels"] == kernels and "Hopper" not in (where["doubts"] or ""), key, where)
     check(alone()["provenance"]["warpgroup_kernels"] is None, "kernels of 16 bits in fp32")
     shown = []
     record = train("device=cuda", "model.dtype=fp16", shown=shown, DTBENCH_EMULATED_WRONG_PRODUCTS="gelu gradient, warpgroups")
     where, doubt = record["provenance"], "rank 0: Hopper's own kernel of gelu gradient is not used: in a trial its "
-    check(where["warpgroup_kernels"] == "attention" and doubt in where["doubts"] and doubt in shown[0], where, shown)
+    check(where["warpgroup_kernels"] == "attention, attention gradient" and doubt in where["doubts"] and doubt in shown[0], where, shown)
     compare(record, alone("warpgroup_kernels=false", dtype="fp16"), "fp16")
 
 

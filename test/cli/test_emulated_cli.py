@@ -325,7 +325,7 @@ def torchrun(arguments, *environments):
 
 def test_a_kernel_that_is_wrong_on_one_rank_is_used_on_none():
     output = records_path("trials.jsonl")
-    for wrong, kernels in (("attention, warpgroups", "gelu gradient"), ("", "attention, gelu gradient")):
+    for wrong, kernels in (("attention, warpgroups", "attention gradient, gelu gradient"), ("", "attention, attention gradient, gelu gradient")):
         text, codes = torchrun([gpus(sweep=None, paradigm="ddp"), "-o", output, "--set", "model.dtype=fp16"],
                                {}, {"DTBENCH_EMULATED_WRONG_PRODUCTS": wrong})
         check(codes == [OK, OK], codes, text)
@@ -340,7 +340,7 @@ def test_a_trial_that_goes_wrong_before_it_has_results():
     output, alone = records_path("refused.jsonl"), {"sweep": None, "paradigm": "none", "world_size": 1, "model": {**TINY, "dtype": "fp16"}}
     run("run", gpus(**alone), "-o", output, "-q", code=OK, environment={"DTBENCH_EMULATED_GPU_SHARED_KIB": "120"})
     where = read_records(output)[0]["provenance"]
-    check(where["warpgroup_kernels"] == "attention", where)
+    check(where["warpgroup_kernels"] == "attention, attention gradient", where)
     check("rank 0: Hopper's own kernel of gelu gradient is not used: gelu gradient, warpgroups: " in where["doubts"], where)
     output = records_path("failed_trial.jsonl")
     run("run", gpus(**alone), "-o", output, "-q", code=FAILED, environment={"DTBENCH_EMULATED_BAD_GPU": "0:7"})

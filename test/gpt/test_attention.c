@@ -359,8 +359,9 @@ static void nan_stays(void)
     end();
 }
 
-/* Hopper's own kernel: every width that it is compiled for and some that it pads, rows that end
- * within a tile and before a warpgroup's, more tiles of keys than shared memory has places for. */
+/* Hopper's own kernels: every width that they are compiled for and some that they pad, rows that
+ * end within a tile and before a warpgroup's, more tiles of keys than shared memory has places for;
+ * dropout's bits that backward keeps, and those for which there is no room. */
 static void warpgroup_kernels(void)
 {
     if (strcmp(test_device_kind(), "cuda") != 0)
@@ -376,9 +377,12 @@ static void warpgroup_kernels(void)
             check_grouped(dtype, 140, 2, 2, false, 128, 1, 0);
             check_grouped(dtype, 40, 3, 1, false, 72, 1, 0.1f);
             check_grouped(dtype, 1, 3, 0, false, 8, 2, 0.5f);
+            check_grouped(dtype, 270, 2, 1, true, 8, 1, 0.1f);
         }
         check_grouped(DT_BF16, 530, 1, 1, false, 16, 1, 0);
         end();
+        division_changes_nothing();
+        turning_gradients();
         shapes_of_a_training();
         nan_stays();
     }

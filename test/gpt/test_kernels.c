@@ -717,7 +717,7 @@ static void trial_case(struct dt_device *device, enum dt_dtype dtype, struct gpt
     struct dt_kernels *kernels;
     CHECK_OK(dt_kernels_create(&gpt_own_kernels, &model, device, &kernels));
     const struct dt_trials *trials = &kernels->trials;
-    unsigned wanted = dtype == DT_FP32 ? 0 : of.mlp == GPT_MLP_GELU ? 3 : 1;
+    unsigned wanted = dtype == DT_FP32 ? 0 : of.mlp == GPT_MLP_GELU ? 7 : 3;
     CHECK(trials->in_use == wanted && !*trials->doubt, "%s, heads of %d: trials %x, %s", dt_dtype_name(dtype), of.hidden / of.heads,
           trials->in_use, trials->doubt);
     dt_kernels_destroy(kernels);
