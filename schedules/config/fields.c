@@ -408,9 +408,9 @@ static const struct dt_field fields[] = {
      .names = DT_NAMES([DT_WARPGROUPS_AUTO] = "auto", [DT_WARPGROUPS_NEVER] = "never", [DT_WARPGROUPS_ALWAYS] = "always"),
      .booleans = never_or_always, .initial = "\"auto\"", .matters = of_warpgroups,
      .description =
-         "cuda: Hopper's products of warpgroups and its tensor copies (wgmma, TMA) where a kernel has them: attention's forward, fused, "
-         "with heads of 8 to 128 columns in eights, and the gradient through exact GELU with its product; in fp16 and bf16. "
-         "auto: on GPUs of compute capability 9.0, each kernel if in a trial before the first step it gives on every rank what the "
+         "cuda: Hopper's products of warpgroups and its tensor copies (wgmma, TMA) where a kernel has them: attention's forward and "
+         "backward, fused, with heads of 8 to 128 columns in eights, and the gradient through exact GELU with its product; in fp16 and "
+         "bf16. auto: on GPUs of compute capability 9.0, each kernel if in a trial before the first step it gives on every rank what the "
          "kernels of all GPUs give. never (false). always (true): without the trial; other GPUs are refused. No GPU has run them yet."},
     {"spared_multiprocessors", DT_FIELD_INT, AT(spared_multiprocessors), .min = 0, .max = 1000, .initial = "0", .matters = of_spared,
      .description = "cuda: multiprocessors that matrix products leave to concurrent kernels (SM_COUNT_TARGET of cuBLASLt), such as NCCL's "

@@ -49,7 +49,7 @@ class Speed:
         status, said = self.runner.call("_".join([name, *arguments]), [self.checks.program(name), *arguments], environment=self.checks.environment)
         if status != 0:
             raise Failed(f"exit status {status}: {last_line(said)}")
-        return "; ".join(line.strip() for line in said.splitlines() if re.search(r"limits:|attention, T|a step of these|all of a step", line)) or last_line(said)
+        return "; ".join(line.strip() for line in said.splitlines() if re.search(r"limits:|attention( gradient)?, T|a step of these|all of a step", line)) or last_line(said)
 
     def tune(self):
         path = self.runner.path("tuning.json")

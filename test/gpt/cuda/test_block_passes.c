@@ -191,6 +191,9 @@ static void without_warpgroups(void)
 /* The trial finds one kernel wrong: it alone is not used, and without a trial it is. */
 static void a_wrong_kernel(void)
 {
+    setenv("DTBENCH_EMULATED_WRONG_PRODUCTS", "attention gradient, warpgroups", 1);
+    check(&gpt, 0, (struct count){21, 28}, 2);
+    CHECK(strstr(doubt, "kernel of attention gradient is not used") != NULL, "doubt: %s", doubt);
     setenv("DTBENCH_EMULATED_WRONG_PRODUCTS", "gelu gradient, warpgroups", 1);
     check(&gpt, 0, (struct count){21, 44}, 3);
     CHECK(strstr(doubt, "kernel of gelu gradient is not used") != NULL, "doubt: %s", doubt);
