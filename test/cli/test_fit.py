@@ -2,6 +2,8 @@
 
 Usage: test_fit.py DTBENCH [CASE...]. The runs are predictions with a changed profile.
 """
+import importlib.machinery
+import importlib.util
 import json
 import os
 import shutil
@@ -75,16 +77,45 @@ def test_constants_are_found():
 def test_what_few_runs_do_not_tell():
     """Constants do not follow noise: runs of the profile's own software leave it as it is, and runs of one as fast as another times a factor move that alone."""
     noise, start = (0.97, 1.03, 1.03, 0.97, 1.02, 0.98), profile("llm_foundry_a100")
-    for factor, said in ((1, "no constant moves: for 6 configs"), (1.2, "of this profile's: for 6 configs")):
+    for factor, said in ((1, "as it is"), (1.2, "times a factor")):
         rows = [row.rsplit(",", 1) for row in measured_runs(())]
         runs = write("noisy.csv", HEAD + "".join(f"{shape},{factor * one * float(time):.6g}\n" for (shape, time), one in zip(rows, noise)))
         text = run(*FIT, runs, "--profile", "llm_foundry_a100", "--output", "noisy.json")
-        check(said in text, text)
+        parts = dict(part.rsplit(" ", 2)[:2] for part in text.split("for 6 configs: ")[1].split("\n")[0].split(", "))
+        check(float(parts[said]) > 70, text)
         with open(os.path.join(WORK, "noisy.json"), encoding="utf-8") as source:
             noisy = json.load(source)
         for group, key in (("gemm", "peak_fraction"), ("host", "launch_s"), ("host", "message_s")):
             of_time = noisy[group][key] / start[group][key]
-            check(abs((1 / of_time if key == "peak_fraction" else of_time) / factor - 1) < 0.05 * (factor > 1) + 1e-4, group, key, of_time)
+            check(abs((1 / of_time if key == "peak_fraction" else of_time) / factor - 1) < 0.1, group, key, of_time)
+
+
+def module(name):
+    loader = importlib.machinery.SourceFileLoader(name, os.path.join(ROOT, "scripts", name))
+    made = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    sys.path.insert(0, os.path.join(ROOT, "scripts"))
+    loader.exec_module(made)
+    return made
+
+
+def test_constants_are_means_of_what_is_probable():
+    """Runs that are 8 % slow, and longer with one constant's part: as it is, a factor and the constant explain them in part each, and the constants are
+    between what each would have. More noise than that leaves them where they were."""
+    fit = module("fit")
+    one = fit.Fit.__new__(fit.Fit)
+    slopes = [[1, 1, 1, 1, 1, 1], [0.9, 0.7, 0.5, 0.3, 0.1, 0.0]]
+    one.start, one.spreads, one.slopes, one.offsets = [1, 1], [0.1, 0.5], slopes, [0.0, 0.0]
+    one.alike, one.all, one.of_factor = {i: [i] for i in range(6)}, (0, 1), (0,)
+    for found, free in (([0.01, -0.01, 0.01, -0.01, 0.01, -0.01], ()), ([-0.13, -0.11, -0.13, -0.11, -0.13, -0.11], (0,)),
+                        ([-0.46, -0.34, -0.26, -0.14, -0.06, 0.01], (0, 1))):
+        one.errors = found
+        one.weigh({(): 0.5, (0,): 0.25, (0, 1): 0.25})
+        check(abs(sum(one.weights.values()) - 1) < 1e-9 and one.part(free) == max(map(one.part, ((), (0,), (0, 1)))), found, one.weights)
+        parts = [(part, fit.step(slopes, found, [0, 0], one.spreads, freedom.noise, free=freedom.free)[0]) for freedom, part in one.weights.items() if freedom.free]
+        for a, offset in enumerate(one.settled(found)):
+            check(abs(offset - sum(part * change[a] for part, change in parts)) < 0.01, found, a, offset)
+    whole = one.weigh({(): 1.0})
+    check(one.weigh({(0, 1): 1.0}) > whole + 3, "runs that follow a constant are more probable where it is free")
 
 
 def test_errors_too_large_for_a_profile():
