@@ -23,6 +23,8 @@ enum extra_kind {
     HOLD_STAGE,        /* allocate a stage's buffers, at the first use */
     HOLD_FP8,          /* allocate FP8 copies of the weights, at the first use */
     SHARE_AMAX,        /* reduce the largest numbers of tensors over all data-parallel ranks */
+    HOLD_UPDATE,       /* allocate the optimizer's copies of gradients */
+    RELEASE_UPDATE,    /* free them */
     COPY_PARAMETERS,   /* copy every rank's shares of all tensors to their places */
 };
 
@@ -90,6 +92,7 @@ struct framework {
     struct dt_buffer exchanged;        /* root: the other ranks' outputs; elsewhere: the gradient of this rank's; until the next step */
     struct dt_buffer buffers;          /* of a stage of a pipeline */
     struct dt_buffer fp8;              /* weights cast to FP8 */
+    struct dt_buffer update;           /* gradients in fp32, while they are used */
     struct dt_stream *amaxes;          /* of FP8: their exchanges. NULL: not used yet */
     struct dt_comm *amax_groups[AMAX_AXES];
 };
@@ -189,6 +192,15 @@ static bool copies_shares(const struct change *c)
     return divides_buckets(c->f, c->dp) && dt_comm_size(c->dp->setup.shards) > 1;
 }
 
+/* Bytes of gradients that the optimizer copies to fp32 before it updates master weights. */
+static double update_bytes(const struct framework *f, const struct data_parallel *dp)
+{
+    const struct dp_setup *s = &dp->setup;
+    bool copies = s->experiment->optimizer.master_weights && dt_dtype_bytes(s->gradient_dtype) == 2 && dp->mode->gathers.of == DP_LESS;
+    int shards = dp->mode->ranks == DP_RANKS_SHARE_BUCKETS ? dt_comm_size(s->shards) : 1;
+    return copies ? f->profile->memory.update_bytes * (double)s->stage->param_elems / shards : 0;
+}
+
 /* Whether parameters are divided, and their shards are cast before they are gathered. */
 static bool gathers_fp8(const struct framework *f, const struct data_parallel *dp)
 {
@@ -238,6 +250,8 @@ static dt_status before(struct change *c, const struct action *a, struct plan *o
         DT_TRY(append_extra(out, a, COPY_GRADIENTS));
     if (shares_amax(f, c->dp, a))
         DT_TRY(append_extra(out, a, SHARE_AMAX));
+    if (a->op == ACTION_END_STEP && update_bytes(f, c->dp) > 0)
+        DT_TRY(append_extra(out, a, HOLD_UPDATE));
     return a->op == ACTION_END_STEP && f->profile->schedule.separate_first_gradients ? append_extra(out, a, RELEASE_SEPARATE) : DT_OK;
 }
 
@@ -261,6 +275,8 @@ static dt_status after(struct change *c, const struct plan *from, int at, struct
         DT_TRY(append_extra(out, a, EXCHANGE_OUTPUTS));
     if (a->op == ACTION_REDUCE && copies_shares(c))
         DT_TRY(append_extra(out, a, COPY_AGAIN));
+    if (a->op == ACTION_END_STEP && update_bytes(f, c->dp) > 0)
+        DT_TRY(append_extra(out, a, RELEASE_UPDATE));
     if (a->op == ACTION_END_STEP && divides_buckets(f, c->dp))
         DT_TRY(append_extra(out, a, GATHER_SHARES));
     if (a->op == ACTION_END_STEP && copies_shares(c))
@@ -507,6 +523,8 @@ static dt_status run(void *context, const struct action *a, int step, size_t sam
     case HOLD_STAGE: return hold_stage(f, dp, samples);
     case HOLD_FP8: return hold_fp8(f, dp);
     case SHARE_AMAX: return share_amax(f, &dp->setup);
+    case HOLD_UPDATE: return dt_alloc(dp->setup.compute, DT_GRADIENTS, (size_t)update_bytes(f, dp), &f->update);
+    case RELEASE_UPDATE: dt_free(dp->setup.compute, &f->update); return DT_OK;
     case COPY_PARAMETERS: return copy_parameters(dp);
     }
     return DT_OK;
@@ -523,6 +541,7 @@ static void finish(void *context, const struct data_parallel *dp)
     dt_free(dp->setup.compute, &f->exchanged);
     dt_free(dp->setup.compute, &f->buffers);
     dt_free(dp->setup.compute, &f->fp8);
+    dt_free(dp->setup.compute, &f->update);
     for (int i = 0; i < AMAX_AXES; i++)
         dt_comm_destroy(f->amax_groups[i]);
     dt_stream_destroy(f->amaxes);

@@ -127,6 +127,9 @@ static const struct dt_field after_kernels[] = {
      .description = "Copies of a weight's gradient while it is made, in addition to the buffer that it is added to."},
     {"memory.gradient_bytes", DT_FIELD_NUMBER, AT(memory.gradient_bytes), .max = 64, .initial = "0",
      .description = "Bytes of a parameter's gradient from backward to the update, copies in other types included; 0: the model's dtype."},
+    {"memory.update_bytes", DT_FIELD_NUMBER, AT(memory.update_bytes), .max = 64, .initial = "0",
+     .description = "Bytes per parameter that a rank updates, held during the update of master weights by gradients of 16 bits (none with "
+                    "fsdp, hsdp): copies in fp32."},
     {"memory.gathered_elems", DT_FIELD_NUMBER, AT(memory.gathered_elems), .max = 64, .initial = "0",
      .description =
          "Elements kept per block, token and d of what tensor parallelism has gathered: whole on every rank, with sequence_parallel; the "

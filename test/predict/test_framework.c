@@ -110,6 +110,38 @@ static void products_in_fp8(void)
     CHECK(copies - held == 2.0 * BLOCKS && blocks.all_reduce_bytes == ddp.all_reduce_bytes, "no amaxes: %g bytes", blocks.all_reduce_bytes);
 }
 
+static double held_gradients(const char *keys, double update_bytes)
+{
+    char text[512];
+    struct simulated_system *system;
+    struct measure_result result;
+    struct experiment *e = NULL;
+    int count;
+    snprintf(text, sizeof text, "{\"device\": \"sim\", \"optimizer\": {\"name\": \"adam\"}, %s, " FP8 FP8_MODEL "}", keys);
+    CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
+    CHECK_OK(simulated_system_create(e, &system));
+    system->costs.profile.memory.update_bytes = update_bytes;
+    run(e, system, &result);
+    double bytes = (double)result.ranks[0].memory.device.peak_bytes[DT_GRADIENTS];
+    measure_result_finish(&result);
+    simulated_system_destroy(system);
+    free(e);
+    return bytes;
+}
+
+/* An optimizer that copies gradients to fp32 holds them of what a rank updates: with ZeRO half of
+ * the parameters of two ranks. fp32 gradients, and fsdp's, are not copied. */
+static void updates_copy_gradients(void)
+{
+    double params = held_gradients("\"paradigm\": \"ddp\"", 0) / 2;
+    CHECK(held_gradients("\"paradigm\": \"ddp\"", 6) == 8 * params, "%g parameters", params);
+    double shared = held_gradients("\"paradigm\": \"zero1\"", 6) - held_gradients("\"paradigm\": \"zero1\"", 0);
+    CHECK(fabs(shared / (3 * params) - 1) < 0.01, "%g bytes for %g parameters", shared, params / 2);
+    const char *const without[] = {"\"paradigm\": \"ddp\", \"gradient_dtype\": \"fp32\"", "\"paradigm\": \"fsdp\""};
+    for (int i = 0; i < 2; i++)
+        CHECK(held_gradients(without[i], 6) == held_gradients(without[i], 0), "%s", without[i]);
+}
+
 /* Tensor parallelism: with delayed scaling, all ranks' amaxes are reduced after each forward and
  * each backward; with tensorwise scaling, one number before each gather of rows, four in a
  * block. */
@@ -453,6 +485,7 @@ static const struct test_case cases[] = {
     {"ranks that share layers update a part of each tensor", shared_tensors_are_updated_by_all},
     {"sequence parallelism gathers as a collective", only_shards_cost_gathers},
     {"products in FP8", products_in_fp8},
+    {"an update copies gradients", updates_copy_gradients},
     {"amaxes of parts of tensors", amaxes_of_parts},
     {"MXFP8 needs a rate of its own", mxfp8_needs_its_rate},
     {"shares are copied", shares_are_copied},
