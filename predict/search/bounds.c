@@ -94,6 +94,17 @@ static double state_bytes(const struct experiment *e, const struct mesh_shape *m
            dp_part_of(mode->holds.optimizer, mesh) * optimizer_bytes;
 }
 
+/* ---- times that cannot overlap ---- */
+
+/* Without a pipeline: gradients are sent after all other micro-batches and the last one's forward.
+ * Gathers for the last backward come after the first of these sends, since both are on one stream.
+ * Updates wait for all kernels, and updated parameters are sent after them. */
+static double after_all_s(const struct experiment *e, int micro_batches, double work, double forward, const struct traffic *traffic)
+{
+    double last_gather = e->fsdp.gather == GATHER_ONCE ? 0 : traffic->gather;
+    return fmax((micro_batches - 1) * work + forward + last_gather + traffic->end, micro_batches * work + traffic->update);
+}
+
 /* ---- a pipeline's passes ---- */
 
 /* Seconds to update `bytes` bytes of parameters. */
@@ -174,5 +185,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     out->network_s = traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
     out->step_s = fmax(fmax(out->compute_s, out->host_s), fmax(out->network_s, out->host_link_s));
+    if (stages == 1)
+        out->step_s = fmax(out->step_s, after_all_s(e, micro_batches, work, blocks * out->passes.block_forward_s, &traffic));
     return DT_OK;
 }

@@ -183,6 +183,7 @@ dt_status network_bounds_traffic(struct network_bounds *b, const struct experime
     DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes, part, &publish));
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
     out->end = reduce + publish;
+    out->update = e->parameter_offload ? 0 : publish; /* the host updates while backward runs */
     return DT_OK;
 }
 

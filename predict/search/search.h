@@ -175,7 +175,8 @@ double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mes
 struct traffic {
     double gather; /* parameters, for one pass over a stage's groups */
     double passes; /* how often in a step */
-    double end;    /* gradients and everything sent after them, once a step */
+    double end;    /* gradients and everything sent after them, once a step: not before the last micro-batch's backward */
+    double update; /* the part of `end` for updated parameters: not before all backward passes have ended */
 };
 
 /* bytes: of the parameters of this rank's stage. alone: the stage's groups share their nodes' cards
@@ -214,8 +215,10 @@ dt_status network_bounds_messages(struct network_bounds *bounds, const struct ex
  *          that share layers in forward, and those that backward waits for. Network: bytes that the
  *          mode sends once a step, or gathers for each micro-batch, at the best rate of the group's
  *          algorithms, and for each network card at no more than all its flows get together. Host
- *          links: offloaded bytes. A pipeline's work is divided evenly; pipeline_played_s plays its
- *          order with the passes and messages found here.
+ *          links: offloaded bytes. What cannot overlap: gradients are sent after all micro-batches
+ *          except the last one's backward, and updates follow all of them. A pipeline's work is
+ *          divided evenly; pipeline_played_s plays its order with the passes and messages found
+ *          here.
  *
  * Where kernels and collectives were measured on shared processors (dtbench calibrate) the
  * network's part is left out. */
