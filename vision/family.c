@@ -28,6 +28,7 @@ const struct dt_model_family vision_family = {
     .sample_ranks = vision_sample_ranks,
     .fix_micro_batch = vision_fix_micro_batch,
     .micro_batch_key = "model.norm_group",
+    .gradients_cancel = vision_gradients_cancel,
     .sample_bytes = vision_sample_bytes,
     .stored_bytes = vision_stored_bytes,
     .sample_count = vision_sample_count,

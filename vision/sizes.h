@@ -6,4 +6,5 @@
 
 void vision_facts(const struct dt_model *model, struct dt_model_facts *out);
 double vision_largest_tensor(const struct dt_model *model, double samples, const char **keys);
+bool vision_gradients_cancel(const struct dt_model *model, int64_t samples);
 void vision_layers_size(const struct dt_model *model, struct dt_layers layers, struct dt_layers_size *out);

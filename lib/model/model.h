@@ -380,6 +380,9 @@ struct dt_model_family {
      * before. */
     bool (*fix_micro_batch)(struct dt_model *model, int64_t *samples);
     const char *micro_batch_key; /* the key of a config with the same effect */
+    /* Optional. Do most of the gradients cancel in micro-batches of `samples` samples, so that only
+     * rounding is left of them? Losses after an update can then not be compared. */
+    bool (*gradients_cancel)(const struct dt_model *model, int64_t samples);
 
     /* Optional together: samples from a file. Bytes of one sample's inputs and of its targets, as
      * in a batch. */

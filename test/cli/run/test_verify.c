@@ -3,21 +3,29 @@
 
 #include "schedules/config/parse.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 6 };
 
-static struct experiment an_experiment(void)
+static struct experiment experiment_of(const char *model)
 {
-    static const char text[] = "{\"device\": \"cpu\", \"optimizer\": {\"learning_rate\": 0.01}, \"model\": {\"layers\": 2, \"heads\": 2, "
-                               "\"hidden\": 32, \"vocab_size\": 100, \"block_size\": 16, \"dtype\": \"fp32\"}}";
+    char text[400];
+    snprintf(text, sizeof text,
+             "{\"device\": \"cpu\", \"batch_size\": 2, \"optimizer\": {\"learning_rate\": 0.01}, \"model\": {%s, \"dtype\": \"fp32\"}}",
+             model);
     struct experiment *e = NULL, one;
     int count;
     CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
     one = *e;
     free(e);
     return one;
+}
+
+static struct experiment an_experiment(void)
+{
+    return experiment_of("\"layers\": 2, \"heads\": 2, \"hidden\": 32, \"vocab_size\": 100, \"block_size\": 16");
 }
 
 /* Losses of 1, each off by `off`. */
@@ -69,6 +77,26 @@ static void the_first_two_losses_count_always(void)
     check_verified((const double[]){0, 0, 1e-3, 1e-3, 1e-3, 1e-3}, chaos, "passed", 2, true);
 }
 
+/* Two images of 32 pixels: the last norms see two values. Of 64 pixels they see eight. */
+static void only_the_first_loss_counts_where_gradients_cancel(void)
+{
+    for (int pixels = 32; pixels <= 64; pixels *= 2) {
+        double losses[2][STEPS];
+        char model[200];
+        snprintf(model, sizeof model, "\"blocks\": {\"c2\": 1, \"c3\": 1, \"c4\": 1, \"c5\": 1}, \"channels\": 8, \"image_size\": %d",
+                 pixels);
+        struct experiment e = experiment_of(model);
+        struct report mine = training(losses[0], (const double[]){0, 1e-3, 0, 0, 0, 0}), reference = training(losses[1], NULL);
+        CHECK(!verify_needs_shaken(&mine, &e, &reference));
+        verify_compare(&mine, &e, &reference, NULL);
+        CHECK((mine.status == DT_OK) == (pixels == 32) && mine.verified_losses == (pixels == 32 ? 1 : -1),
+              "%d pixels: %s, %d losses compared", pixels, mine.verification, mine.verified_losses);
+        losses[0][0] = 1.1;
+        verify_compare(&mine, &e, &reference, NULL);
+        CHECK(mine.status == DT_ERR_VERIFY);
+    }
+}
+
 static void a_shaken_reference_differs_in_its_rate(void)
 {
     struct experiment e = an_experiment(), reference, shaken;
@@ -81,6 +109,7 @@ static const struct test_case cases[] = {
     {"losses that are alike", losses_that_are_alike},
     {"losses that part as rounding grows", losses_that_part_as_rounding_grows},
     {"the first two losses count always", the_first_two_losses_count_always},
+    {"only the first loss counts where gradients cancel", only_the_first_loss_counts_where_gradients_cancel},
     {"a shaken reference differs in its rate", a_shaken_reference_differs_in_its_rate},
 };
 TEST_MAIN(cases)
