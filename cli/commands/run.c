@@ -230,6 +230,8 @@ static void print_results(const struct sweep *s)
     fflush(stdout);
     if (s->output_failed)
         line_print(stderr, "dtbench run: %s", s->output_error);
+    if (left > 0)
+        line_print(stderr, "dtbench: %d of %d experiments not run%s", left, own, records_on_stdout ? "" : "; --resume runs them");
     if (quiet)
         return;
     if (own == 0)
@@ -237,8 +239,6 @@ static void print_results(const struct sweep *s)
     else if (finished == 0 && left == 0)
         line_print(stderr, "dtbench: nothing is left to run, according to the records in %s", path);
     print_unsettled(s);
-    if (left > 0)
-        line_print(stderr, "dtbench: %d of %d experiments not run%s", left, own, records_on_stdout ? "" : "; --resume runs them");
     if (finished > 0 && !records_on_stdout && !s->output_failed)
         line_print(stderr, "dtbench: records in %s", path);
 }

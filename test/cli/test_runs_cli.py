@@ -205,6 +205,8 @@ def test_what_does_not_fit_is_left_for_later():
     check("1 of 2 experiments not run; --resume runs them" in result.stderr, result.stderr)
     result = run("run", config(), *slow, "--time-limit", "0", "--resume", code=LATER)
     check(len(read_records(output)) == 1 and "no time left" in result.stderr, result.stderr)
+    result = run("run", config(), *slow, "--time-limit", "0", "--resume", "--quiet", code=LATER)
+    check(result.stderr == "dtbench: 1 of 2 experiments not run; --resume runs them\n", result.stderr)
     run("run", config(), "-o", output, "--set", "memory_limit_gib=0.0005", "-q", code=OOM)
     count = len(read_records(output))
     run("run", config(), "-o", output, "--set", "memory_limit_gib=0.0005", "--resume", "--skip-oom", code=OK)
