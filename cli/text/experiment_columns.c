@@ -125,10 +125,11 @@ void experiment_text_shown(const char *value, char text[VALUE_BYTES])
     const char *slash = strrchr(value, '/'), *name = slash ? slash + 1 : value, *end = strstr(name, ".json");
     bool is_file = end && !end[5];
     name = is_file ? name : value;
-    size_t length = is_file ? (size_t)(end - name) : strlen(name);
-    length = length < VALUE_BYTES ? length : VALUE_BYTES - 1;
-    memcpy(text, length > 0 ? name : "-", length > 0 ? length : 1);
-    text[length > 0 ? length : 1] = 0;
+    size_t length = is_file ? (size_t)(end - name) : strlen(name), cut = 0;
+    if (length >= VALUE_BYTES) /* its end says more than its beginning, which long paths often share */
+        for (cut = length - VALUE_BYTES + sizeof "..."; ((unsigned char)name[cut] & 0xC0) == 0x80;)
+            cut++; /* not within a character of UTF-8 */
+    snprintf(text, VALUE_BYTES, "%s%.*s", cut > 0 ? "..." : length > 0 ? "" : "-", (int)(length - cut), name + cut);
 }
 
 void experiment_value(const struct experiment *e, const struct dt_field *field, char text[VALUE_BYTES])

@@ -360,7 +360,7 @@ const char *experiment_key_title(const char *path);
  * over "offload". */
 void experiment_key_column(struct table *table, const char *path);
 /* A config's text as shown to people: "dgx_a100", a cluster's or profile's name without its folder;
- * "-" for none. */
+ * "-" for none. Of a very long text the end. */
 void experiment_text_shown(const char *value, char text[VALUE_BYTES]);
 void experiment_value(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
 /* Add a row's cells: the name where names differ, the paradigm, the ranks, the batch, and the

@@ -561,6 +561,14 @@ def test_every_cluster_goes_with_its_profile():
         check(all(row["predicted_step_s"] > 0 for row in json.loads(found)), name, found)
 
 
+def test_long_folders_that_begin_alike_are_told_apart():
+    for middle in ("x", "\u00fc"):  # a byte, and two
+        folders = [f"/checkpoints/{120 * middle}/step-{step}" for step in (1, 20)]
+        text = run("check", config("folders.json", sweep={"checkpoint.from": folders, "paradigm": ["ddp"]}), code=OK).stdout
+        shown = re.findall(r"^ *(\.\.\.\S+) ", text, re.M)
+        check(len(shown) == 2 and all(name[3:] and folder.endswith(name[3:]) and "step-" in name for name, folder in zip(shown, folders)), text)
+
+
 def test_dry_run():
     output = records_path("dry.jsonl")
     result = run("run", config(), "--dry-run", "-o", output, "--set", "sweep.batch_size=[2,4]", code=OK)
