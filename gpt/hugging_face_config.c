@@ -48,6 +48,10 @@
 #define NO_BIAS(key) DT_WORD(key, NULL, "false", DT_ONLY("false"), .why = "biases of these layers alone are not supported")
 #define NO_WINDOW DT_WORD("use_sliding_window", NULL, "false", DT_ONLY("false"), .why = "attention looks at the whole sequence here")
 
+/* null: as many as there are heads. */
+#define KV_HEADS(by_default) DT_WORD("num_key_value_heads", "model.kv_heads", by_default, .null_is_none = true)
+#define QWEN_WORDS KV_HEADS("32"), LLAMA_WORDS("22016", "32768"), NO_WINDOW
+
 /* ---- settings that words alone do not give ---- */
 
 /* A number in their config that must be `expected` if it is given. */
@@ -244,9 +248,9 @@ static const struct dt_word gpt_neox[] = {
 };
 
 static const struct dt_word llama[] = {LLAMA_WORDS("11008", "2048"), NO_BIAS("attention_bias"), NO_BIAS("mlp_bias"), {0}};
-static const struct dt_word mistral[] = {DT_WORD("num_key_value_heads", "model.kv_heads", "8"), LLAMA_WORDS("14336", "131072"), {0}};
-static const struct dt_word qwen2[] = {LLAMA_WORDS("22016", "32768"), NO_WINDOW, {0}};
-static const struct dt_word qwen3[] = {LLAMA_WORDS("22016", "32768"), NO_BIAS("attention_bias"), NO_WINDOW, {0}};
+static const struct dt_word mistral[] = {KV_HEADS("8"), LLAMA_WORDS("14336", "131072"), {0}};
+static const struct dt_word qwen2[] = {QWEN_WORDS, {0}};
+static const struct dt_word qwen3[] = {QWEN_WORDS, NO_BIAS("attention_bias"), {0}};
 
 static const struct dt_word mpt[] = {
     DT_WORD("n_layers", "model.layers", "24"),

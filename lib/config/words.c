@@ -33,6 +33,13 @@ struct cJSON *dt_json_at(const struct cJSON *tree, const char *path)
     return cJSON_IsNull(value) ? NULL : value;
 }
 
+static bool is_null(const struct cJSON *tree, const char *path)
+{
+    const char *last;
+    const struct cJSON *parent = parent_of((struct cJSON *)tree, path, false, &last);
+    return cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(parent, last));
+}
+
 struct cJSON *dt_json_take(struct cJSON *tree, const char *path)
 {
     const char *last;
@@ -191,10 +198,11 @@ static void read_word(const struct dt_word *word, struct cJSON *value, bool said
 void dt_words_read(const struct dt_word *words, struct dt_translation *t)
 {
     for (const struct dt_word *word = words; word->theirs; word++) {
+        bool none = word->null_is_none && is_null(t->theirs, word->theirs);
         struct cJSON *value = dt_json_take(t->theirs, word->theirs);
         bool said = value != NULL;
         bool is_alias = !said && word->ours && dt_json_at(t->ours, word->ours);
-        if (!said && word->initial && !is_alias)
+        if (!said && word->initial && !is_alias && !none)
             value = dt_json_value(word->initial);
         if (value)
             read_word(word, value, said, t);

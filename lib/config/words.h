@@ -31,6 +31,7 @@ struct dt_word {
     const char *initial;                /* their default if the key is missing; NULL: nothing is assumed then */
     const struct dt_word_value *values; /* the last has a NULL `theirs`; NULL: both have the same value */
     const char *why;                    /* text about any other value: "mixtures of experts cannot be"; NULL: none */
+    bool null_is_none;                  /* null is not their default, but as if there were none; otherwise it is the default */
     bool alike; /* other values change losses at most, but neither time nor memory: the first of `values` may replace them */
 };
 

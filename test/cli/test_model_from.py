@@ -131,11 +131,21 @@ def test_how_long_a_sequence_is():
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
     mistral = {key: value for key, value in {**MISTRAL, **sizes(2, 4, 64), "num_key_value_heads": 2}.items() if key != "max_position_embeddings"}
     for content, length in ((llama_3, 8192), ({**llama_3, "max_position_embeddings": 2048}, 2048), ({**llama_3, "rope_scaling": yarn}, 4096),
-                            ({**LLAMA, **sizes(2, 4, 64)}, 2048), ({**QWEN, **sizes(2, 4, 64), "model_type": "qwen2"}, 32768),
+                            ({**LLAMA, **sizes(2, 4, 64)}, 2048), ({**QWEN, **sizes(2, 4, 64), "model_type": "qwen2", "num_key_value_heads": 4}, 32768),
                             ({**mistral, "sliding_window": None}, 131072), (mistral, 4096),
                             ({key: value for key, value in mistral.items() if key != "sliding_window"}, 4096)):
         said = json.loads(run("import", "--json", write("length.json", {"vocab_size": 500, **content}), code=OK).stdout)
         check(said["config"]["model"]["block_size"] == length, said["config"], "instead of", length, content)
+
+
+def test_heads_of_keys_and_values_that_a_config_does_not_say():
+    """transformers' default; as many as heads where it is null, and for Llama."""
+    for kind, default in (("llama", 64), ("mistral", 8), ("qwen2", 32), ("qwen3", 32)):
+        content = {"vocab_size": 500, **QWEN, **sizes(2, 64, 8192), "model_type": kind}
+        for given, heads in (({}, default), ({"num_key_value_heads": None}, 64), ({"num_key_value_heads": 16}, 16)):
+            path = write("kv_heads.json", {**content, **given})
+            model = check_json({**BASE, "model": {"from": path, "block_size": 32}})[0]["config"]["model"]
+            check((model["kv_heads"] or model["heads"]) == heads, kind, given, model)
 
 
 # (config, how the message ends)
