@@ -289,7 +289,7 @@ const struct framework framework_deepspeed = {
     .title = "DeepSpeed",
     .origin = ORIGIN,
     .format = TEXT_JSON,
-    .marks = (const char *const[]){"zero_optimization", NULL},
+    .marks = (const char *const[]){"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", NULL},
     .fixed = "{" FIXED_IN_ALL("") "}",
     .space = (const char *const[]){"paradigm=none,zero1,zero2,fsdp", DATA_PARALLEL_SPACE, NULL},
     .words = words,

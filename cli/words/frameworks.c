@@ -41,15 +41,25 @@ const struct framework *framework_find(const char *name)
     return NULL;
 }
 
+/* Does the file have each of the blank-separated paths? */
+static bool has_all(const struct cJSON *theirs, const char *paths)
+{
+    char path[PATH_BYTES];
+    for (size_t bytes; *paths; paths += bytes + (paths[bytes] == ' ')) {
+        bytes = strcspn(paths, " ");
+        snprintf(path, sizeof path, "%.*s", (int)bytes, paths);
+        if (!dt_json_at(theirs, path))
+            return false;
+    }
+    return true;
+}
+
 const struct framework *framework_of(const struct cJSON *theirs)
 {
-    for (int i = 0; i < FRAMEWORKS; i++) {
-        const char *const *mark = frameworks[i]->marks;
-        while (*mark && dt_json_at(theirs, *mark))
-            mark++;
-        if (!*mark)
-            return frameworks[i];
-    }
+    for (int i = 0; i < FRAMEWORKS; i++)
+        for (const char *const *mark = frameworks[i]->marks; *mark; mark++)
+            if (has_all(theirs, *mark))
+                return frameworks[i];
     return NULL;
 }
 

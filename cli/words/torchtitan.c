@@ -316,7 +316,7 @@ const struct framework framework_torchtitan = {
     .title = "torchtitan",
     .origin = ORIGIN,
     .format = TEXT_TOML,
-    .marks = (const char *const[]){"training", "parallelism", NULL},
+    .marks = (const char *const[]){"training parallelism", NULL},
     .fixed = "{" FIXED_IN_ALL("") ", \"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"tensor\": {\"sequence_parallel\": true}, "
                                   "\"ddp\": {\"overlap\": true}}",
     /* DDP is left out: these models are too large for it, and with tensor or pipeline parallelism

@@ -33,7 +33,7 @@ struct framework {
     const char *name, *title;
     const char *origin; /* the framework's version from which names and defaults were taken */
     enum text_format format;
-    const char *const *marks; /* paths that identify one of its files: it has all paths of one row; NULL at the end */
+    const char *const *marks; /* paths that identify one of its files: it has all paths, with blanks between, of one row; NULL at the end */
     const char *fixed;        /* settings that it cannot change, as JSON of a config */
     const char *const *space; /* for dtbench plan: further keys with their one value, or those to choose from; NULL at the end */
     const struct dt_word *words;

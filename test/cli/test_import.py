@@ -297,6 +297,13 @@ def test_deepspeed_json():
     check("bf16.enabled: true" in said["read"] and not any(text.startswith("activation:") for text in said["assumed"]), said)
 
 
+def test_deepspeed_without_zero_is_known_by_its_batches():
+    job = {"train_micro_batch_size_per_gpu": 4, "bf16": {"enabled": True}}
+    for given in (job, {**job, "train_micro_batch_size_per_gpu": None, "train_batch_size": 16}):
+        said = imported("ds.json", given, "--model", "GPT-2-XL", "--gpus", "4")
+        has(said["config"], world_size=4, paradigm="ddp", batch_size=4, model__dtype="bf16")
+
+
 def test_deepspeed_ulysses_both_ways():
     mesh = {"sequence_parallel_size": 4, "data_parallel_size": 2}
     said = imported("ds.json", {**DEEPSPEED, **mesh}, "--model", "Llama-3.1-8B", "--set", "activation=checkpoint")
