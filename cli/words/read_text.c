@@ -25,8 +25,14 @@ struct shell {
     char names[VARIABLES][NAME_BYTES];
     char *values[VARIABLES];
     int count, depth;
+    int parentheses; /* those that are open: of an array, whose lines are no commands */
+    int command;     /* number of the command that is read */
     struct cJSON *flags;
-    char flag[NAME_BYTES]; /* the flag that takes the next word as its value; "": none */
+    char flag[NAME_BYTES];    /* the flag that takes the next word as its value; "": none */
+    bool redirects;           /* the next word is the file of a redirection */
+    char program[NAME_BYTES]; /* the first one in Python; "": none yet */
+    int its_command;
+    bool several_programs; /* another command has one, too */
 };
 
 static const char *value_of(const struct shell *s, const char *name)
@@ -45,6 +51,9 @@ static void assign(struct shell *s, const char *word, const char *equals)
     s->values[s->count] = strdup(equals + 1);
     s->count += s->values[s->count] != NULL;
 }
+
+/* Between words: parentheses of arrays, too, and what ends a command. */
+#define BLANKS " \t\r\n();&|"
 
 static void add(char word[WORD_BYTES], const char *text, size_t bytes)
 {
@@ -85,17 +94,30 @@ static void add_variable(struct shell *s, char word[WORD_BYTES])
         add(word, begin, (size_t)(s->at - begin));
 }
 
-/* The next word; false at the end. Parentheses of arrays and semicolons are blanks. */
+/* Pass what is between words. A backslash joins two lines. */
+static void pass_blanks(struct shell *s)
+{
+    while (*s->at && (strchr(BLANKS, *s->at) || strncmp(s->at, "\\\n", 2) == 0 || *s->at == '#')) {
+        bool ends = strchr("\n;&|", *s->at) && s->parentheses == 0 && s->depth == 1;
+        if (ends) {
+            s->command++;
+            *s->flag = 0;
+        }
+        s->parentheses += *s->at == '(';
+        s->parentheses -= *s->at == ')' && s->parentheses > 0;
+        s->at += *s->at == '#' ? strcspn(s->at, "\n") : *s->at == '\\' ? 2 : 1;
+    }
+}
+
+/* The next word; false at the end. */
 static bool next_word(struct shell *s, char word[WORD_BYTES])
 {
     char quote = 0;
     *word = 0;
-    for (; *s->at && (strchr(" \t\r\n();", *s->at) || (*s->at == '\\' && s->at[1] == '\n') || *s->at == '#'); s->at++)
-        if (*s->at == '#')
-            s->at += strcspn(s->at, "\n") - (s->at[strcspn(s->at, "\n")] == 0);
+    pass_blanks(s);
     if (!*s->at)
         return false;
-    while (*s->at && (quote || !strchr(" \t\r\n();", *s->at))) {
+    while (*s->at && (quote || !strchr(BLANKS, *s->at) || (*s->at == '&' && s->at[-1] == '>'))) { /* 2>&1 is one word */
         if (*s->at == '\\' && quote != '\'' && s->at[1]) {
             add(word, s->at + 1, s->at[1] != '\n');
             s->at += 2;
@@ -111,11 +133,34 @@ static bool next_word(struct shell *s, char word[WORD_BYTES])
     return true;
 }
 
+static void take_program(struct shell *s, const char *word)
+{
+    size_t bytes = strlen(word);
+    bool is_python = bytes > 3 && strcmp(word + bytes - 3, ".py") == 0 && !strchr(word, ' ');
+    if (!is_python || s->depth > 1 || s->parentheses > 0)
+        return;
+    s->several_programs |= *s->program && s->command != s->its_command;
+    if (!*s->program)
+        snprintf(s->program, sizeof s->program, "%s", word);
+    s->its_command = s->command;
+}
+
+/* ">log", "2>&1", or "<" before a file's name. */
+static bool is_redirection(const char *word)
+{
+    return strchr("<>", word[strspn(word, "0123456789")]) && word[strspn(word, "0123456789")];
+}
+
 /* Take a word. After a flag it is the flag's value; of several words the first is kept. */
 static void take_word(struct shell *s, const char *word)
 {
     char flag[NAME_BYTES];
     bool is_flag = strncmp(word, "--", 2) == 0 && isalpha((unsigned char)word[2]);
+    if (s->redirects || is_redirection(word)) {
+        s->redirects = !s->redirects && strchr("<>", word[strlen(word) - 1]);
+        return;
+    }
+    take_program(s, word);
     if (!is_flag) {
         if (*s->flag)
             dt_json_put(s->flags, s->flag, dt_json_value(word));
@@ -164,7 +209,7 @@ static void read_words(struct shell *s, const char *text)
     free(word);
 }
 
-dt_status words_read_flags(const char *text, struct cJSON **out)
+dt_status words_read_flags(const char *text, const char *name, struct cJSON **out)
 {
     struct shell *s = calloc(1, sizeof *s);
     *out = cJSON_CreateObject();
@@ -172,10 +217,15 @@ dt_status words_read_flags(const char *text, struct cJSON **out)
     if (status == DT_OK) {
         s->flags = *out;
         read_words(s, text);
+        if (s->several_programs)
+            status = dt_fail(DT_ERR_INVALID, "%s: has several command lines, the first one of %s: leave only that of the training in it",
+                             name, s->program);
     }
     for (int i = 0; s && i < s->count; i++)
         free(s->values[i]);
     free(s);
+    if (status < 0)
+        dt_json_destroy(*out);
     return status;
 }
 
@@ -274,7 +324,7 @@ static dt_status read_value(const char *path, enum text_format format, struct cJ
     if (format == TEXT_YAML || format == TEXT_TOML)
         return read_by_python(path, format, out);
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = format == TEXT_JSON ? dt_json_parse(text, length, path, out) : words_read_flags(text, out);
+    dt_status status = format == TEXT_JSON ? dt_json_parse(text, length, path, out) : words_read_flags(text, path, out);
     free(text);
     return status;
 }

@@ -111,6 +111,14 @@ def test_megatron_script():
     has(said["config"], world_size=512, context__size=2, context__comm_type="a2a", batch_size=6, paradigm="zero1")
 
 
+def test_what_surrounds_a_command_line():
+    """A redirection is no flag's value, and neither is the next line; of two command lines none is taken."""
+    for end in (" --bf16 2>&1 | tee log", " --bf16 > log", " --bf16\necho done", " --bf16 && echo done"):
+        has(imported("train.sh", MEGATRON.replace("--fp16 ", "").rstrip() + end)["config"], model__dtype="bf16")
+    said = run("import", write("train.sh", MEGATRON + "python evaluate.py --num-layers 3\n"), code=CONFIG).stderr
+    check("train.sh: has several command lines, the first one of pretrain_gpt.py: leave only that of the training in it" in said, said)
+
+
 def test_what_matters_and_is_not_known_ends_with_3():
     script = MEGATRON.replace("--fp16", "--bf16 --fp8-format hybrid --fp8-recipe custom --some-new-thing 3 --cp-comm-type a2a+p2p --num-experts 8").replace(
         "--vocab-size 51200", "")

@@ -274,23 +274,41 @@ static void shells(void)
 {
     static const char script[] =
         "#!/bin/bash\nSIZE=4096 # hidden\nN='8'\nARGS=\"\n  --num-layers 3 \\\n  --swiglu\n\"\nMORE=(\n --hidden_size $SIZE\n"
-        "   # --bf16\n --split '99,1,0' --lr=1e-4 \"--fp8-format hybrid\"\n)\n"
-        "torchrun --nproc_per_node ${N} --nnodes ${NODES:-2} --x $((N*2)) --rank $R pretrain.py ${ARGS} ${MORE[@]} --sequence-parallel";
+        "   # --fp16\n --split '99,1,0' --lr=1e-4 \"--fp8-format hybrid\"\n)\n"
+        "torchrun --nproc_per_node ${N} --nnodes ${NODES:-2} --x $((N*2)) --rank $R pretrain.py ${ARGS} ${MORE[@]} "
+        "--sequence-parallel\necho done\n"
+        "cp a.txt b.txt --bf16 2>&1 | tee > log --untie; ls --qk_layernorm >log 7 --mtp & wait";
     struct cJSON *flags;
-    CHECK(words_read_flags(script, &flags) == DT_OK);
+    CHECK(words_read_flags(script, "test.sh", &flags) == DT_OK);
     static const struct {
         const char *flag, *value;
-    } expected[] = {{"num-layers", "3"}, {"swiglu", "true"},       {"hidden-size", "4096"},      {"split", "99,1,0"},
-                    {"lr", "1e-4"},      {"fp8-format", "hybrid"}, {"nproc-per-node", "8"},      {"nnodes", "2"},
-                    {"x", "$((N*2))"},   {"rank", "$R"},           {"sequence-parallel", "true"}};
+    } expected[] = {
+        {"num-layers", "3"},           {"swiglu", "true"},      {"hidden-size", "4096"}, {"split", "99,1,0"},   {"lr", "1e-4"},
+        {"fp8-format", "hybrid"},      {"nproc-per-node", "8"}, {"nnodes", "2"},         {"x", "$((N*2))"},     {"rank", "$R"},
+        {"sequence-parallel", "true"}, {"bf16", "true"},        {"untie", "true"},       {"qk-layernorm", "7"}, {"mtp", "true"}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         CHECK(dt_json_is(dt_json_at(flags, expected[i].flag), expected[i].value), "--%s", expected[i].flag);
-    CHECK(!dt_json_at(flags, "bf16"), "a comment is no flag");
+    CHECK(!dt_json_at(flags, "fp16"), "a comment is no flag");
+    dt_json_destroy(flags);
+}
+
+static void several_programs(void)
+{
+    static const char *const scripts[] = {"python a.py --x 1\npython b.py --x 2", "if x; then python a.py; else python a.py --y; fi",
+                                          "python a.py --x | python b.py"};
+    struct cJSON *flags;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        CHECK(words_read_flags(scripts[i], "test.sh", &flags) == DT_ERR_INVALID, "%s", scripts[i]);
+        CHECK(strstr(dt_error_message(), "test.sh: has several command lines, the first one of a.py"), "%s", dt_error_message());
+    }
+    CHECK_OK(words_read_flags("FILES=(\na.py\nb.py\n)\nARGS=\"\n--x a.py\n --y b.py\"\npython run.py \\\n a.py --x; echo 'a b.py'",
+                              "test.sh", &flags));
     dt_json_destroy(flags);
 }
 
 static const struct test_case cases[] = {
     {"a job that is exported and imported is the same one", round_trips},
     {"flags are read as a shell reads them", shells},
+    {"a script with several programs is refused", several_programs},
 };
 TEST_MAIN(cases)
