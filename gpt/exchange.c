@@ -6,7 +6,6 @@ dt_status gpt_exchange_init(struct gpt_exchange *x, const struct dt_tensor_group
     *x = (struct gpt_exchange){.group = *group, .context = *context};
     if (!group->comm && !context->comm)
         return DT_OK;
-    DT_TRY(dt_event_create(device, &x->ready));
     for (int slot = 0; slot < GPT_EXCHANGE_SLOTS; slot++)
         DT_TRY(dt_event_create(device, &x->done[slot]));
     return group->overlap ? dt_event_create(device, &x->product) : DT_OK;
@@ -14,7 +13,6 @@ dt_status gpt_exchange_init(struct gpt_exchange *x, const struct dt_tensor_group
 
 void gpt_exchange_finish(struct gpt_exchange *x)
 {
-    dt_event_destroy(x->ready);
     dt_event_destroy(x->product);
     for (int slot = 0; slot < GPT_EXCHANGE_SLOTS; slot++)
         dt_event_destroy(x->done[slot]);
@@ -27,8 +25,7 @@ static dt_status begin(struct gpt_exchange *x, struct dt_stream *stream)
     x->sums_product = false;
     if (with_product)
         return dt_stream_wait(x->group.network, x->product);
-    DT_TRY(dt_event_record(x->ready, stream));
-    return dt_stream_wait(x->group.network, x->ready);
+    return dt_stream_follow(x->group.network, stream);
 }
 
 dt_status gpt_all_reduce_begin(struct gpt_exchange *x, struct dt_comm *among, enum gpt_exchange_slot slot, struct dt_stream *stream,

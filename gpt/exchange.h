@@ -23,7 +23,6 @@ enum gpt_exchange_slot {
 struct gpt_exchange {
     struct dt_tensor_group group;    /* comm is NULL if a rank has whole layers: then no function of tensor groups is called */
     struct dt_context_group context; /* the same for context groups */
-    struct dt_event *ready;          /* recorded on `stream`: the data to send is ready */
     struct dt_event *done[GPT_EXCHANGE_SLOTS];
     struct dt_event *product; /* recorded before a product, if group.overlap */
     bool sums_product;        /* the next exchange begins when that product began */

@@ -3,16 +3,12 @@
 dt_status vision_exchange_init(struct vision_exchange *x, const struct dt_stage_options *options, struct dt_device *device)
 {
     *x = (struct vision_exchange){.comm = options->together, .group = options->tensor};
-    if (!x->comm)
-        return DT_OK;
-    DT_TRY(dt_event_create(device, &x->ready));
-    return dt_event_create(device, &x->done);
+    return x->comm ? dt_event_create(device, &x->done) : DT_OK;
 }
 
 void vision_exchange_finish(struct vision_exchange *x)
 {
     dt_event_destroy(x->done);
-    dt_event_destroy(x->ready);
     *x = (struct vision_exchange){0};
 }
 
@@ -26,12 +22,6 @@ float *vision_exchange_own(const struct vision_exchange *x, float *all, size_t c
     return all + (size_t)dt_comm_rank(x->comm) * count;
 }
 
-static dt_status begin(struct vision_exchange *x, struct dt_stream *stream)
-{
-    DT_TRY(dt_event_record(x->ready, stream));
-    return dt_stream_wait(x->group.network, x->ready);
-}
-
 static dt_status end(struct vision_exchange *x)
 {
     DT_TRY(dt_event_record(x->done, x->group.network));
@@ -40,14 +30,14 @@ static dt_status end(struct vision_exchange *x)
 
 dt_status vision_exchange_gather(struct vision_exchange *x, float *all, size_t count, struct dt_stream *stream)
 {
-    DT_TRY(begin(x, stream));
+    DT_TRY(dt_stream_follow(x->group.network, stream));
     DT_TRY(dt_all_gather(x->comm, vision_exchange_own(x, all, count), all, count, DT_FP32, x->group.network));
     return end(x);
 }
 
 dt_status vision_exchange_sum(struct vision_exchange *x, float *numbers, size_t count, struct dt_stream *stream)
 {
-    DT_TRY(begin(x, stream));
+    DT_TRY(dt_stream_follow(x->group.network, stream));
     DT_TRY(dt_all_reduce(x->comm, numbers, count, DT_FP32, DT_SUM, x->group.network));
     return end(x);
 }

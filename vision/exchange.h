@@ -6,9 +6,9 @@
 #include "lib/model/model.h"
 
 struct vision_exchange {
-    struct dt_comm *comm;          /* NULL: each rank has separate statistics, and none of the functions below is called */
-    struct dt_tensor_group group;  /* the collectives' stream, and how to wait for it */
-    struct dt_event *ready, *done; /* the stage's stream has made the data to send; the data of the other ranks has arrived */
+    struct dt_comm *comm;         /* NULL: each rank has separate statistics, and none of the functions below is called */
+    struct dt_tensor_group group; /* the collectives' stream, and how to wait for it */
+    struct dt_event *done;        /* the data of the other ranks has arrived */
 };
 
 /* Arguments as for a stage. Call vision_exchange_finish also after a failure. Errors:

@@ -407,8 +407,7 @@ static dt_status take_copy(const struct checkpoint_rank *rank, struct checkpoint
         p->data = to;
         to += piece_bytes(p);
     }
-    DT_TRY(dt_event_record(c->copied, rank->stream));
-    DT_TRY(dt_stream_wait(c->copying, c->copied));
+    DT_TRY(dt_stream_follow(c->copying, rank->stream));
     return dt_event_record(c->copied, c->copying);
 }
 
