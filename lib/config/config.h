@@ -49,7 +49,6 @@ struct dt_field {
     double min, max;                         /* numbers: both allowed unless `above` / `below` say
                                                 otherwise; strings: characters (code points) */
     bool above, below;                       /* the value must be > min, < max */
-    bool version_limit;                      /* the limit is this version's, not the design's: the error says so */
     const char *word;                        /* numbers: a word that is also a value, and */
     double word_number;                      /* the number that stands for it, outside of the range; NULL: none */
     const char *prefix;                      /* settings */

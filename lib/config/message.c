@@ -160,16 +160,9 @@ dt_status dt_config_fail_type(const struct dt_field *field, const struct cJSON *
 
 dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON *value, const char *label)
 {
-    char quote[QUOTE_BYTES], wanted[LIST_BYTES], only[32];
+    char quote[QUOTE_BYTES], wanted[LIST_BYTES];
     dt_json_quote(value, quote, sizeof quote);
     dt_field_describe(field, wanted);
-    if (field->version_limit && (!cJSON_IsNumber(value) || value->valuedouble > field->max)) {
-        dt_format_double(field->max, only, sizeof only);
-        return dt_fail(DT_ERR_INVALID, "%s: %s is not supported by this version; use %s", label, quote,
-                       field->kind != DT_FIELD_BOOL ? only
-                       : field->max > 0             ? "true"
-                                                    : "false");
-    }
     bool fraction = (field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64) && value->valuedouble != floor(value->valuedouble);
     return dt_fail(DT_ERR_INVALID, "%s: %s is %s; expected %s", label, quote, fraction ? "not an integer" : "out of range", wanted);
 }
