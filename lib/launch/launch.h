@@ -119,8 +119,7 @@ struct dt_launch {
 };
 
 struct dt_launch_outcome {
-    char *result;    /* rank 0's last dt_launch_rank_result; NULL: none. May be set together with a failure */
-    int failed_rank; /* the rank that failed; -1: none, or unknown */
+    char *result; /* rank 0's last dt_launch_rank_result; NULL: none. May be set together with a failure */
 };
 
 /* Run the processes. Blocks until all are gone. Changes no signal handlers, but reaps the child

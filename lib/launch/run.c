@@ -57,12 +57,11 @@ static const double linger_failed_s = 2.0, linger_vanished_s = 2.0;
 
 /* Record a failure. Only the first counts; later ones follow from it. The run ends at most
  * `linger_s` later. */
-static void fail_run(struct supervisor *s, dt_status status, int rank, double linger_s, const char *text)
+static void fail_run(struct supervisor *s, dt_status status, double linger_s, const char *text)
 {
     if (s->status != DT_OK)
         return;
     s->status = status;
-    s->outcome->failed_rank = rank;
     snprintf(s->text, sizeof s->text, "%s", text);
     s->end_ns = dt_clock_ns() + (int64_t)(linger_s * 1e9);
 }
@@ -108,7 +107,7 @@ static void welcome(struct supervisor *s, struct peer *p, int rank)
         char text[128];
         snprintf(text, sizeof text, "a process announced itself as rank %d of %d, which is %s", rank, s->launch->world_size,
                  rank >= 0 && rank < s->launch->world_size ? "taken" : "none");
-        fail_run(s, DT_ERR_WORLD, -1, 0, text);
+        fail_run(s, DT_ERR_WORLD, 0, text);
         return;
     }
     p->rank = rank;
@@ -131,7 +130,7 @@ static void handle_failed(struct supervisor *s, const struct peer *p, const stru
         s->status = DT_OK;
         s->for_dumps = false;
     }
-    fail_run(s, (dt_status)message->value, p->rank, linger_failed_s, text);
+    fail_run(s, (dt_status)message->value, linger_failed_s, text);
     if (message->value == DT_ERR_TIMEOUT)
         ask_for_dumps(s);
 }
@@ -155,7 +154,7 @@ static void handle(struct supervisor *s, struct peer *p, const struct dt_wire_me
             free(s->outcome->result);
             s->outcome->result = strdup(message->text);
             if (!s->outcome->result)
-                fail_run(s, DT_ERR_HOST_MEMORY, -1, 0, "no memory for the result");
+                fail_run(s, DT_ERR_HOST_MEMORY, 0, "no memory for the result");
         }
         break;
     case DT_WIRE_FAILED: handle_failed(s, p, message); break;
@@ -184,7 +183,7 @@ static void hang_up(struct supervisor *s, struct peer *p)
         s->status = DT_OK;
     if (s->status == DT_OK)
         s->vanished = p->rank;
-    fail_run(s, DT_ERR_COMM, p->rank, linger_vanished_s, text);
+    fail_run(s, DT_ERR_COMM, linger_vanished_s, text);
 }
 
 /* A peer has sent something that is not a message, or there is no memory for it. If the peer is not
@@ -195,7 +194,7 @@ static void refuse(struct supervisor *s, const struct peer *p, dt_status status)
     if (p->rank < 0 && status == DT_ERR_COMM)
         return;
     snprintf(text, sizeof text, "rank %d (pid %d) sent %s", p->rank, (int)p->pid, dt_error_message());
-    fail_run(s, status, p->rank, 0, status == DT_ERR_COMM ? text : dt_error_message());
+    fail_run(s, status, 0, status == DT_ERR_COMM ? text : dt_error_message());
 }
 
 static void read_peer(struct supervisor *s, struct peer *p)
@@ -309,7 +308,7 @@ static void check_stop(struct supervisor *s)
 {
     int requests = s->launch->stop_requests ? s->launch->stop_requests(s->launch->context) : 0;
     if (requests >= 2 || (requests == 1 && !s->stop_sent && !any_ready(s, false))) {
-        fail_run(s, DT_ERR_INTERRUPTED, -1, 0, "stopped before the experiment was over");
+        fail_run(s, DT_ERR_INTERRUPTED, 0, "stopped before the experiment was over");
         s->end_ns = dt_clock_ns();
     } else if (requests == 1 && !s->stop_sent) {
         s->stop_sent = true;
@@ -343,7 +342,7 @@ static void time_out(struct supervisor *s, const char *what, double limit_s, boo
         snprintf(text, sizeof text, "%s took longer than %g s: rank%s %s did not get past progress report %ld", what, limit_s,
                  count == 1 ? "" : "s", list, least);
     ask_for_dumps(s);
-    fail_run(s, s->stop_sent ? DT_ERR_INTERRUPTED : DT_ERR_TIMEOUT, -1, linger_dump_s, text);
+    fail_run(s, s->stop_sent ? DT_ERR_INTERRUPTED : DT_ERR_TIMEOUT, linger_dump_s, text);
     s->for_dumps = true;
 }
 
@@ -409,7 +408,7 @@ static void check_child(struct supervisor *s, int number)
                  said[0] ? ": " : "", said);
     else
         snprintf(text, sizeof text, "%s ended with code %d %s%s%s", who, WEXITSTATUS(status), before, said[0] ? ": " : "", said);
-    fail_run(s, DT_ERR_COMM, mpirun ? -1 : number, 0, text);
+    fail_run(s, DT_ERR_COMM, 0, text);
 }
 
 /* Can nothing be added to a failure any more? True if all ranks are gone and their output is read,
@@ -498,7 +497,6 @@ static void explain_vanished(struct supervisor *s)
         snprintf(how, sizeof how, " while starting: %s", said);
     else if (code > 0)
         snprintf(how, sizeof how, ": it ended with code %d and without a message", code);
-    s->outcome->failed_rank = rank;
     snprintf(s->text, sizeof s->text, "rank %d (pid %d) was killed or crashed%s", rank, (int)p->pid, how);
 }
 
@@ -509,7 +507,6 @@ static void explain_launcher(struct supervisor *s)
     if (!s->launcher_died || s->status != DT_ERR_COMM)
         return;
     int number = WTERMSIG(mpirun->wait_status);
-    s->outcome->failed_rank = -1;
     snprintf(s->text, sizeof s->text, "mpirun (pid %d), which had started the ranks, was killed by signal %d (%s), and they ended with it",
              (int)mpirun->pid, number, strsignal(number));
 }
@@ -594,7 +591,7 @@ static void finish(struct supervisor *s)
 dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome *out)
 {
     char socket_name[64];
-    *out = (struct dt_launch_outcome){.failed_rank = -1};
+    *out = (struct dt_launch_outcome){.result = NULL};
     if (launch->world_size < 1 || !launch->argv || !launch->argv[0] || !launch->input)
         return dt_fail(DT_ERR_INVALID, "nothing to launch: %d ranks", launch->world_size);
     struct supervisor s = {.launch = launch, .outcome = out, .listen_fd = -1, .port_fd = -1, .vanished = -1, .start_ns = dt_clock_ns()};
@@ -605,7 +602,7 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
         dt_launch_remove_leftovers("/dev/shm"); /* leftovers of killed runs */
     dt_status started = start_children(&s, socket_name);
     if (started < 0)
-        fail_run(&s, started, -1, 0, dt_error_message());
+        fail_run(&s, started, 0, dt_error_message());
     else
         supervise(&s);
     end_processes(&s);
@@ -614,7 +611,7 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
     explain_vanished(&s);
     explain_launcher(&s);
     if (s.status == DT_OK && !out->result)
-        fail_run(&s, DT_ERR_COMM, 0, 0, "rank 0 ended without a result");
+        fail_run(&s, DT_ERR_COMM, 0, "rank 0 ended without a result");
     status = s.status == DT_OK ? DT_OK : dt_fail(s.status, "%s", s.text);
 done:
     finish(&s);
@@ -624,5 +621,5 @@ done:
 void dt_launch_outcome_finish(struct dt_launch_outcome *outcome)
 {
     free(outcome->result);
-    *outcome = (struct dt_launch_outcome){.failed_rank = -1};
+    *outcome = (struct dt_launch_outcome){.result = NULL};
 }
