@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -54,6 +55,21 @@ static void tell_place(struct dt_launch_rank *rank, const struct dt_world *world
     close(fd);
 }
 
+/* The last rank writes its pid to the file that the input names. Another one says that a peer is
+ * gone, and only then kills it. */
+static void miss_a_peer(struct dt_launch_rank *rank, bool last)
+{
+    int pid = getpid(), fd = open(dt_launch_rank_input(rank), O_RDWR);
+    if (last && pwrite(fd, &pid, sizeof pid, 0) < 0)
+        _exit(1);
+    while (last)
+        pause();
+    while (pread(fd, &pid, sizeof pid, 0) < (ssize_t)sizeof pid)
+        dt_sleep_ms(10);
+    dt_launch_rank_failed(rank, DT_ERR_COMM, "a peer is gone");
+    kill(pid, SIGKILL);
+}
+
 /* Work until stopped, or until it is time to fail as `mode` says. */
 static void rank_loop(struct dt_launch_rank *rank, const struct dt_world *world, const char *mode)
 {
@@ -71,12 +87,8 @@ static void rank_loop(struct dt_launch_rank *rank, const struct dt_world *world,
             raise(SIGSTOP);
         while (step == 5 && (is(mode, "stopped") || is(mode, "late")))
             pause();
-        if (step == 5 && is(mode, "missed")) { /* the others know before the supervisor does */
-            if (!last)
-                return (void)dt_launch_rank_failed(rank, DT_ERR_COMM, "a peer is gone");
-            dt_sleep_ms(100);
-            raise(SIGKILL);
-        }
+        if (step == 5 && is(mode, "missed")) /* the others know before the supervisor does */
+            return miss_a_peer(rank, last);
         if (step == 5 && is(mode, "oom"))
             return (void)dt_launch_rank_failed(rank, DT_ERR_OOM, "12 GiB are too many");
         if (dt_launch_rank_stop_requested(rank)) {
@@ -329,7 +341,10 @@ static void a_death_that_peers_report(void)
     struct dt_launch_outcome out;
     if (with_mpirun)
         SKIP("mpirun kills the others, and which came first is not known");
-    CHECK(launch("missed", 3, "", &w, &out) == DT_ERR_COMM);
+    char path[] = "/tmp/test_launch.XXXXXX";
+    close(mkstemp(path));
+    CHECK(launch("missed", 3, path, &w, &out) == DT_ERR_COMM);
+    unlink(path);
     CHECK(strstr(dt_error_message(), "rank 2 (pid ") && strstr(dt_error_message(), "signal 9"), "%s", dt_error_message());
     check_nobody_left(&w);
     dt_launch_outcome_finish(&out);
