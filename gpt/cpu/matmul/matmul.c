@@ -45,11 +45,6 @@ const struct gpt_matmul_ops *gpt_matmul_ops_of(const struct gpt_matmul *matmul)
     return matmul->ops;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- one block, on all threads ---- */
 
 struct packing_part {
@@ -149,9 +144,9 @@ static void store_row_sums(const struct gpt_matmul *matmul, const struct gpt_cpu
 
 static dt_status reserve(struct gpt_matmul *matmul, const struct gpt_cpu_product *p)
 {
-    size_t m = gpt_matmul_strips(smaller(p->m, BLOCK_M)) * GPT_MATMUL_STRIP,
-           n = gpt_matmul_strips(smaller(p->n, BLOCK_N)) * GPT_MATMUL_STRIP;
-    size_t k = (smaller(p->k, BLOCK_K) + TILE_DEPTH - 1) / TILE_DEPTH * TILE_DEPTH;
+    size_t m = gpt_matmul_strips(gpt_smaller(p->m, BLOCK_M)) * GPT_MATMUL_STRIP,
+           n = gpt_matmul_strips(gpt_smaller(p->n, BLOCK_N)) * GPT_MATMUL_STRIP;
+    size_t k = (gpt_smaller(p->k, BLOCK_K) + TILE_DEPTH - 1) / TILE_DEPTH * TILE_DEPTH;
     DT_TRY(dt_cpu_scratch_reserve(&matmul->a, m * k * sizeof(uint16_t)));
     DT_TRY(dt_cpu_scratch_reserve(&matmul->b, n * k * sizeof(uint16_t)));
     DT_TRY(dt_cpu_scratch_reserve(&matmul->row_sums, p->row_sums ? m * sizeof(float) : 0));
@@ -163,9 +158,10 @@ dt_status gpt_matmul_run(struct gpt_matmul *matmul, const struct gpt_cpu_product
     DT_TRY(reserve(matmul, p));
     for (size_t column = 0; column < p->n; column += BLOCK_N)
         for (size_t row = 0; row < p->m; row += BLOCK_M) {
-            struct place at = {.row = row, .column = column, .m = smaller(p->m - row, BLOCK_M), .n = smaller(p->n - column, BLOCK_N)};
+            struct place at = {
+                .row = row, .column = column, .m = gpt_smaller(p->m - row, BLOCK_M), .n = gpt_smaller(p->n - column, BLOCK_N)};
             for (; at.depth < p->k; at.depth += BLOCK_K) {
-                at.k = smaller(p->k - at.depth, BLOCK_K);
+                at.k = gpt_smaller(p->k - at.depth, BLOCK_K);
                 pack_a(matmul, p, &at);
                 if (row == 0 || p->k > BLOCK_K) /* otherwise it was packed for the first row */
                     pack_b(matmul, p, &at);

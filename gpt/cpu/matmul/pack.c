@@ -70,16 +70,11 @@ static __attribute__((noinline)) void pack_across(const uint16_t *from, size_t s
         pack_tile(from, stride, false, false, to, sums);
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Pack a tile of which only a part exists, from a copy that is padded with zeros. */
 static __attribute__((noinline)) void pack_edge(const struct gpt_matmul_packing *p, size_t line, size_t k, char *to, floats *sums)
 {
     uint16_t copy[TILE_DEPTH * TILE_LINES] = {0};
-    size_t lines = line < p->lines ? smaller(p->lines - line, TILE_LINES) : 0, depth = smaller(p->k - k, TILE_DEPTH);
+    size_t lines = line < p->lines ? gpt_smaller(p->lines - line, TILE_LINES) : 0, depth = gpt_smaller(p->k - k, TILE_DEPTH);
     for (size_t i = 0; p->k_runs && i < lines; i++)
         memcpy(copy + i * TILE_DEPTH, p->from + (line + i) * p->stride + k, depth * sizeof *copy);
     for (size_t i = 0; !p->k_runs && lines && i < depth; i++)

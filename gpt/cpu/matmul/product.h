@@ -4,6 +4,11 @@
 
 #include "gpt/cpu/loops/loops.h"
 
+static inline size_t gpt_smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 enum gpt_cpu_operand { GPT_CPU_NO_OPERAND, GPT_CPU_OPERAND_A, GPT_CPU_OPERAND_B };
 
 /* c [m, n] = op(a) [m, k] * op(b) [k, n] + bias [n] (or NULL); accumulate: added to c's old value.

@@ -249,33 +249,28 @@ static void widen_block(const struct gpt_onednn *products, float *to, const void
     dt_cpu_parallel(products->threads, widen_part, &c);
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Compute c in blocks as large as 64 MiB of fp32 allow. k is never divided, so every sum is rounded
  * once. */
 static dt_status multiply_in_fp32(struct gpt_onednn *products, const struct gpt_cpu_product *p)
 {
     enum { MOST_FLOATS = 16 << 20, MOST = 2048, LEAST = 16 };
-    size_t block = MOST, m = smaller(p->m, block), n = smaller(p->n, block);
+    size_t block = MOST, m = gpt_smaller(p->m, block), n = gpt_smaller(p->n, block);
     while (block > LEAST && (m + n) * p->k + m * n + n > MOST_FLOATS) {
         block /= 2;
-        m = smaller(p->m, block);
-        n = smaller(p->n, block);
+        m = gpt_smaller(p->m, block);
+        n = gpt_smaller(p->n, block);
     }
     DT_TRY(dt_cpu_scratch_reserve(&products->blocks, ((m + n) * p->k + m * n + n) * sizeof(float)));
     float *a = products->blocks.data, *b = a + m * p->k, *c = b + n * p->k, *bias = c + m * n;
 
     for (size_t row = 0; row < p->m; row += m) {
         struct gpt_cpu_product part = *p;
-        part.m = smaller(m, p->m - row);
+        part.m = gpt_smaller(m, p->m - row);
         part.accumulate = false;
         widen_block(products, a, p->a, row, part.m, p->m, p->k, !p->transpose_a);
         for (size_t column = 0; column < p->n; column += n) {
             struct primitive *primitive;
-            part.n = smaller(n, p->n - column);
+            part.n = gpt_smaller(n, p->n - column);
             widen_block(products, b, p->b, column, part.n, p->n, p->k, p->transpose_b);
             if (p->bias)
                 products->simd->widen(bias, (const char *)p->bias + column * 2, part.n);
