@@ -15,7 +15,7 @@ import termios
 import threading
 import time
 
-from tap_cases import PATIENCE, Skip, Wrong, check, chosen, descendants, run_all, wait_for  # beside this script
+from tap_cases import COMMAND_S, PATIENCE, Skip, Wrong, check, chosen, descendants, run_all, wait_for  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
@@ -63,7 +63,7 @@ def records_path(name):
 
 
 def run(*arguments, code=None, environment=None, **options):
-    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=60 * PATIENCE, stdin=subprocess.DEVNULL,
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL,
                             env={**ENVIRONMENT, **(environment or {})}, **options)
     if code is not None:
         check(result.returncode == code, f"exit code {result.returncode}, not {code}:", " ".join(arguments), "\n", result.stdout, result.stderr)

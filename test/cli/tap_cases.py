@@ -7,6 +7,7 @@ import time
 import traceback
 
 PATIENCE = 4  # Timeouts are multiplied by this on a busy machine. They only end cases that hang.
+COMMAND_S = 60 * PATIENCE  # for one command, which usually takes less than a second
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 

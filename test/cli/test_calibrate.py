@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from tap_cases import Skip, check, chosen, run_all
+from tap_cases import COMMAND_S, Skip, check, chosen, run_all
 
 DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -22,7 +22,7 @@ CONFIG = {"device": "cpu", "batch_size": 4, "model": {"layers": 2, "heads": 2, "
 
 
 def run(*arguments, code=0):
-    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL, check=False)
     check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
     return result
 

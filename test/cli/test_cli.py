@@ -11,7 +11,7 @@ import sys
 
 from command import (CONFIG, DTBENCH, ENVIRONMENT, OK, OOM, USAGE,
                      WORK, by_rank, config, main, one, read_records, records_path, run)  # beside this script
-from tap_cases import check
+from tap_cases import COMMAND_S, check
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -584,7 +584,7 @@ def test_options_change_the_config():
     check(found["seed"] == 5 and found["steps"]["timed"] == 1 and found["device"] == "cpu", found)
     with open(one("none"), encoding="utf-8") as file:
         result = subprocess.run([DTBENCH, "--config", "-", "--set", "world_size=1"], cwd=WORK, stdin=file, capture_output=True, text=True,
-                                timeout=60, env=ENVIRONMENT)
+                                timeout=COMMAND_S, env=ENVIRONMENT)
     check(result.returncode == OK and json.loads(result.stdout)["status"] == "ok", "standard input:", result)
 
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-from tap_cases import Skip, check, chosen, run_all  # beside this script
+from tap_cases import COMMAND_S, Skip, check, chosen, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -31,7 +31,7 @@ noise = random.Random(9)
 
 
 def run(*arguments, code=OK, **options):
-    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, **options)
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL, **options)
     check(code in (result.returncode, None), f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
     return result
 
@@ -138,7 +138,7 @@ def test_noise_of_five_percent():
 
 
 def run_code(base, new):
-    result = subprocess.run([DTBENCH, "compare", base, new, "--single", "--format=json"], cwd=WORK, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([DTBENCH, "compare", base, new, "--single", "--format=json"], cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S)
     check(result.returncode in (OK, REGRESSION), result.stderr)
     return json.loads(result.stdout)
 
@@ -394,7 +394,7 @@ def scripts_of(name):
 
 def run_script(script, folder):
     environment = {**os.environ, "CONFIG": "configs/ci/gate.json", "THRESHOLD": "5%", "ROUNDS": "24", "GITHUB_STEP_SUMMARY": "summary.md"}
-    result = subprocess.run(["bash", "-e", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(["bash", "-e", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=COMMAND_S)
     return result.returncode, result.stdout + result.stderr
 
 
@@ -436,7 +436,7 @@ def test_gate_on_a_busy_machine():
     for base, new, code in (("steady", "steady", 0), ("steady", "slow", REGRESSION), ("steady", "unsteady", 0), ("unsteady", "slow", REGRESSION),
                             ("steady", "late", 0), ("unsteady", "wrong", REGRESSION), ("wide", "wide", 77)):
         result = subprocess.run([os.path.join(ROOT, "scripts", "gate"), "--base", programs[base], "--new", programs[new], "--rounds", "26"],
-                                capture_output=True, text=True, timeout=60, check=False)
+                                capture_output=True, text=True, timeout=COMMAND_S, check=False)
         check(result.returncode == code, base, new, result.returncode, result.stdout, result.stderr)
         check(base != "wide" or "neither shown nor excluded" in result.stdout, result.stdout)
         for name in programs.values():
@@ -457,7 +457,7 @@ def test_gate_keeps_a_history():
     check(subprocess.run([gate, "--history", history, "--print-base"], capture_output=True, check=False).returncode == 1, "a base without a history")
     for new in (first, second, slow):
         subprocess.run([gate, "--base", first, "--new", new, "--rounds", "24", "--history", history, "--comment", os.path.join(folder, "comment.md")],
-                       capture_output=True, timeout=60, check=False)
+                       capture_output=True, timeout=COMMAND_S, check=False)
     found = [json.loads(line)["provenance"]["git_commit"] for line in read(folder, "history.jsonl").splitlines()]
     check(found == ["aaaaaaaaaaaa", "bbbbbbbbbbbb"], "accepted builds:", found)
     said = subprocess.run([gate, "--history", history, "--print-base"], capture_output=True, text=True, check=True).stdout

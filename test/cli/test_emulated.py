@@ -13,7 +13,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from tap_cases import Skip, check, chosen, run_all
+from tap_cases import COMMAND_S, Skip, check, chosen, run_all
 
 DTBENCH = os.path.abspath(sys.argv[1])
 STEPS = 3  # the second loss depends on the first gradients, the third also on the optimizer's state; graphs are replayed from the second step on
@@ -38,7 +38,7 @@ def train(*settings, shown=None, **variables):
             command += ["--set", setting]
         environment = {**os.environ, "DTBENCH_POISON": "1", "DTBENCH_EMULATED_GPUS": "4", **variables}
         run = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             timeout=100, check=False)
+                             timeout=COMMAND_S, check=False)
         check(run.returncode == 0, " ".join(settings), "ends with", run.returncode, "\n" + run.stdout)
         if shown is not None:
             shown.append(run.stdout)
@@ -315,7 +315,7 @@ def communicators(folder, *settings):
     for setting in settings:
         command += ["--set", setting]
     environment = {**os.environ, "DTBENCH_EMULATED_GPUS": "2", "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_DEBUG_FILE": log}
-    run = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_S, check=False)
     check(run.returncode == 0, run.stdout, run.stderr)
     counts = []
     for path in glob.glob(os.path.join(folder, "nccl-*.log")):

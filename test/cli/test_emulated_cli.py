@@ -12,7 +12,7 @@ import sys
 
 from command import (CONFIG, DTBENCH, ENDS_S, ENVIRONMENT, FAILED, FOREVER, OK, OOM, WORK, Started, config, main, ranks_of, read_records, records_path,
                      run)  # beside this script
-from tap_cases import PATIENCE, check
+from tap_cases import COMMAND_S, check
 from trace_file import check_pipeline, events_of
 
 ENVIRONMENT["PATH"] = "/nowhere"
@@ -319,7 +319,7 @@ def torchrun(arguments, *environments):
                               env={**ENVIRONMENT, "RANK": str(r), "WORLD_SIZE": str(len(environments)), "LOCAL_RANK": str(r), "MASTER_PORT": port,
                                    "LOCAL_WORLD_SIZE": str(len(environments)), "MASTER_ADDR": "127.0.0.1", **environment})
              for r, environment in enumerate(environments)]
-    told = [rank.communicate(timeout=60 * PATIENCE) for rank in ranks]
+    told = [rank.communicate(timeout=COMMAND_S) for rank in ranks]
     return told[0][1], [rank.returncode for rank in ranks]
 
 

@@ -13,7 +13,7 @@ import time
 
 from command import (DTBENCH, ENDS_S, ENVIRONMENT, FAILED, FOREVER, LATER, OK, OUTPUT, WORK, Started, config, interrupt, left_behind,
                      main, one, ranks_of, read_records, records_path, run, wait_for)  # beside this script
-from tap_cases import PATIENCE, check
+from tap_cases import COMMAND_S, PATIENCE, check
 
 random.seed(7)
 
@@ -177,7 +177,7 @@ def test_more_threads_than_processors():
     for set_by_user in ({}, {"GOMP_SPINCOUNT": "0"}):
         output = records_path("crowded-mpirun.jsonl")
         subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2", DTBENCH, "run", one(), "-o", output, *crowded],
-                       cwd=WORK, capture_output=True, stdin=subprocess.DEVNULL, timeout=60 * PATIENCE, env={**ENVIRONMENT, **set_by_user}, check=True)
+                       cwd=WORK, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMMAND_S, env={**ENVIRONMENT, **set_by_user}, check=True)
         where = read_records(output)[0]["provenance"]
         check(where["environment"].get("OMP_WAIT_POLICY") == (None if set_by_user else "passive"), where["environment"])
         check("threads on" in where["doubts"], where["doubts"])

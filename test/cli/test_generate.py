@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from tap_cases import Skip, check, chosen, run_all  # beside this script
+from tap_cases import COMMAND_S, Skip, check, chosen, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 def generate(root, *arguments, code=0):
     result = subprocess.run([sys.executable, "-s", os.path.join(root, "scripts", "generate"), "--dtbench", DTBENCH, *arguments],
-                            capture_output=True, text=True, timeout=60, check=False)
+                            capture_output=True, text=True, timeout=COMMAND_S, check=False)
     check(result.returncode == code, arguments, result.returncode, result.stdout, result.stderr)
     return result.stdout
 
@@ -103,7 +103,7 @@ def shell(name, script, *arguments):
         raise Skip(f"{name} is not installed")
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(DTBENCH, os.path.join(folder, "dtbench"))
-        result = subprocess.run([name, "-c", script, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
+        result = subprocess.run([name, "-c", script, *arguments], capture_output=True, text=True, timeout=COMMAND_S, check=False, cwd=ROOT,
                                 env={**os.environ, "PATH": folder + ":" + os.environ["PATH"], "HOME": folder})
     check(result.returncode == 0 and not result.stderr, arguments, result)
     return result.stdout.split("\n")[:-1]

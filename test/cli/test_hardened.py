@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 
-from tap_cases import Skip, check, chosen, run_all  # beside this script
+from tap_cases import COMMAND_S, Skip, check, chosen, run_all  # beside this script
 
 DTBENCH = sys.argv[1]
 
@@ -13,7 +13,7 @@ DTBENCH = sys.argv[1]
 def readelf(*options):
     if not shutil.which("readelf"):
         raise Skip("readelf is missing (binutils)")
-    return subprocess.run(["readelf", "-W", *options, DTBENCH], capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(["readelf", "-W", *options, DTBENCH], capture_output=True, text=True, timeout=COMMAND_S, check=True).stdout
 
 
 def test_addresses_are_random():

@@ -10,6 +10,7 @@ import sys
 
 import command  # beside this script
 from command import OK, WORK, Skip, check, chosen, one, records_path, run, run_all
+from tap_cases import COMMAND_S
 
 BUILD = os.path.abspath(sys.argv[1])
 DESTINATION = os.path.join(WORK, "destination")
@@ -21,7 +22,7 @@ def installed():
     if not os.path.exists(DESTINATION):
         if not shutil.which("meson"):
             raise Skip("meson is not on the PATH")
-        subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", DESTINATION], stdout=subprocess.DEVNULL, timeout=60,
+        subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", DESTINATION], stdout=subprocess.DEVNULL, timeout=COMMAND_S,
                        check=True)
         subprocess.run(["chmod", "-R", "a-w", DESTINATION], check=True)
     return os.path.dirname(os.path.dirname(glob.glob(os.path.join(glob.escape(DESTINATION), "**/bin/dtbench"), recursive=True)[0]))
@@ -85,7 +86,7 @@ def test_pages_are_formatted():
     pages = sorted(glob.glob(os.path.join(installed(), "share/man/man1/*")))
     check(len(pages) > 10, pages)
     for page in pages:
-        result = subprocess.run(["groff", "-ww", "-z", "-mdoc", "-Tutf8", page], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(["groff", "-ww", "-z", "-mdoc", "-Tutf8", page], capture_output=True, text=True, timeout=COMMAND_S, check=False)
         check(result.returncode == 0 and not result.stderr, page, result.stderr)
 
 

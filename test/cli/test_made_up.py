@@ -11,13 +11,14 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import DTBENCH, ENVIRONMENT, WORK, check, config, main, read_records, records_path
+from tap_cases import COMMAND_S
 
 for folder in ("clusters", "profiles"):  # the program lies elsewhere than dtbench
     os.symlink(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs", folder), os.path.join(WORK, folder))
 
 
 def answer(*arguments):
-    done = subprocess.run([DTBENCH, *arguments], capture_output=True, text=True, env=ENVIRONMENT, cwd=WORK, timeout=120)
+    done = subprocess.run([DTBENCH, *arguments], capture_output=True, text=True, env=ENVIRONMENT, cwd=WORK, timeout=COMMAND_S)
     check(done.returncode == 0, f"{arguments}: exit code {done.returncode}: {done.stderr}")
     return done.stdout
 
@@ -101,7 +102,7 @@ def test_keys_of_another_family_are_refused():
     for model, key in (({"preset": "ToySmall", "dtype": "fp32", "vocab_size": 7}, "model.vocab_size"),
                        ({"preset": "GPTSmall", "width": 6}, "model.width"),
                        ({"width": 6, "depth": 4, "kv_heads": 1}, "model.kv_heads")):
-        done = subprocess.run([DTBENCH, "check", toys(model=model)], capture_output=True, text=True, env=ENVIRONMENT, cwd=WORK, timeout=60)
+        done = subprocess.run([DTBENCH, "check", toys(model=model)], capture_output=True, text=True, env=ENVIRONMENT, cwd=WORK, timeout=COMMAND_S)
         check(done.returncode == 3 and key in done.stderr, f"{model}: {done.returncode} {done.stderr}")
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from command import CONFIG, DTBENCH, ENVIRONMENT, USAGE, WORK, main  # beside this script
-from tap_cases import check
+from tap_cases import COMMAND_S, check
 
 TINY = {"model": {"layers": 2, "heads": 2, "hidden": 64}}
 # A config that is added to TINY, and its error without "standard input: ".
@@ -150,7 +150,7 @@ COMMANDS = [
 
 def answer(arguments, text=None):
     """Exit code and lines."""
-    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, input=text if text is not None else "", capture_output=True, text=True, timeout=60,
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, input=text if text is not None else "", capture_output=True, text=True, timeout=COMMAND_S,
                             env=ENVIRONMENT, check=False)
     return result.returncode, result.stderr.splitlines()
 
@@ -186,7 +186,7 @@ def dry(config, *sets):
     """Rows of a dry run: a word for each column."""
     arguments = [word for one in sets for word in ("--set", one)]
     result = subprocess.run([DTBENCH, "run", "-", "--dry-run", *arguments], cwd=WORK, input=json.dumps(config), capture_output=True, text=True,
-                            timeout=60, env=ENVIRONMENT, check=True)
+                            timeout=COMMAND_S, env=ENVIRONMENT, check=True)
     return [line.split() for line in re.split("^-+\n", result.stdout, flags=re.M)[1].splitlines()]
 
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import zlib
 
-from tap_cases import Skip, check, chosen, run_all  # beside this script
+from tap_cases import COMMAND_S, Skip, check, chosen, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
@@ -29,7 +29,7 @@ EVIL = '<script>document.title="taken"</script><img src=x onerror=\'document.tit
 
 
 def run(*arguments, code=OK):
-    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S, check=False)
     check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
     return result
 
@@ -143,7 +143,7 @@ class Browser:
     def end(self):
         os.close(self.to)  # closing its pipe ends the browser
         os.close(self.from_it)
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=COMMAND_S)
 
 
 def test_data_are_the_records():

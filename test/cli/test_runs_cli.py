@@ -14,7 +14,7 @@ import time
 
 from command import (CONFIG, DTBENCH, ENVIRONMENT, FAILED, FOREVER, LATER, MPIRUN, OK, OOM, OUTPUT, USAGE,
                      VERIFY, WORK, by_rank, config, main, on_terminal, one, read_records, records_path, run, wait_for)  # beside this script
-from tap_cases import PATIENCE, check
+from tap_cases import COMMAND_S, PATIENCE, check
 
 # ---- results ----
 
@@ -229,7 +229,7 @@ def test_unwritable_output_is_said_first():
         check(output in result.stderr and len(result.stderr.splitlines()) == 1 and not result.stdout, result.stderr)
     with open("/dev/full", "w", encoding="utf-8") as full:
         for command in ("list", "--help"):
-            done = subprocess.run([DTBENCH, command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=ENVIRONMENT)
+            done = subprocess.run([DTBENCH, command], stdout=full, stderr=subprocess.PIPE, text=True, timeout=COMMAND_S, check=False, env=ENVIRONMENT)
             check(done.returncode == OUTPUT and "cannot be written" in done.stderr, command, done)
 
 
@@ -268,7 +268,7 @@ def test_three_and_four_ranks_verify():
 
 def mpirun(ranks, *arguments):
     return subprocess.run([*MPIRUN, str(ranks), DTBENCH, *arguments], cwd=WORK, text=True, capture_output=True, stdin=subprocess.DEVNULL,
-                          timeout=60, env=ENVIRONMENT, check=False)
+                          timeout=COMMAND_S, env=ENVIRONMENT, check=False)
 
 
 def test_under_mpirun():
@@ -289,7 +289,7 @@ def communicators(*settings):
         os.remove(counts)
     preload = ["-x", "LD_PRELOAD=" + os.environ["MPI_CALLS_LIBRARY"], "-x", "MPI_CALLS=" + counts]
     result = subprocess.run([*MPIRUN, "2", *preload, DTBENCH, "run", one("pdp"), "-o", records_path("counted.jsonl"), *settings], cwd=WORK,
-                            text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, env=ENVIRONMENT, check=False)
+                            text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=COMMAND_S, env=ENVIRONMENT, check=False)
     check(result.returncode == OK, result.stderr)
     with open(counts, encoding="utf-8") as file:
         ranks = [tuple(int(number) for number in line.split()) for line in file]

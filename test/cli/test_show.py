@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from tap_cases import Skip, check, chosen, run_all  # beside this script
+from tap_cases import COMMAND_S, Skip, check, chosen, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
@@ -29,7 +29,7 @@ OK, USAGE, CONFIG_CODE = 0, 2, 3
 
 
 def run(*arguments, code=OK, **options):
-    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=60, check=False, **options)
+    result = subprocess.run([DTBENCH, *arguments], cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S, check=False, **options)
     check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
     return result
 
@@ -84,7 +84,7 @@ def test_the_table_of_the_run():
     check("ddp" in table and "fsdp" in table and "predicted, not measured: cluster dgx_h100_1" in table, table)
     again = run("run", "tiny.json", "--output", path, "--resume").stdout
     check(again.splitlines()[0] == table.splitlines()[0] and again.splitlines()[-6:] == table.splitlines()[-6:], again, table)
-    piped = subprocess.run([DTBENCH, "run", "tiny.json"], cwd=WORK, capture_output=True, text=True, timeout=60, check=True)
+    piped = subprocess.run([DTBENCH, "run", "tiny.json"], cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S, check=True)
     check(piped.stderr.splitlines()[-6:] == table.splitlines()[-6:] and len(piped.stdout.splitlines()) == 6, piped.stderr)
 
 

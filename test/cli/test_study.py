@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from tap_cases import Skip, check, chosen, run_all  # beside this script
+from tap_cases import COMMAND_S, Skip, check, chosen, run_all  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -23,7 +23,7 @@ COLUMNS = ["paradigm", "model", "gpus", "gpus_per_node", "placement_known", "sta
 
 
 def run(*command, code=0):
-    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL)
     check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *command, "\n", result.stdout, result.stderr)
     return result.stdout + result.stderr
 

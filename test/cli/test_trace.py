@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from tap_cases import Skip, check, chosen, run_all
+from tap_cases import COMMAND_S, Skip, check, chosen, run_all
 from trace_file import check_pipeline, events_of, number_of, slices_and_arrows  # beside this script
 
 DTBENCH = os.path.abspath(sys.argv[1])
@@ -27,7 +27,7 @@ def run(config, *arguments, code=0):
     with open(os.path.join(WORK, "config.json"), "w", encoding="utf-8") as file:
         json.dump({**CONFIG, **config}, file)
     command = [DTBENCH, "run", "config.json", "--quiet", *arguments]
-    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    result = subprocess.run(command, cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL, check=False)
     check(result.returncode == code, f"exit code {result.returncode}, not {code}:", *arguments, "\n", result.stdout, result.stderr)
     return result
 
@@ -114,7 +114,7 @@ def test_a_trace_shows_the_plan():
     settings = {"paradigm": "pdp", "world_size": 4, "pipeline": {"stages": 4, "chunks": 8}, "sweep": {"cases": cases},
                 "model": {**CONFIG["model"], "layers": 8}, "steps": {"warmup": 0, "timed": 1}}
     run(settings, "--trace", "plan.json", "-o", "plan.jsonl")
-    drawn = subprocess.run([DTBENCH, "check", "--plan", "config.json"], cwd=WORK, capture_output=True, text=True, timeout=60, check=True).stdout
+    drawn = subprocess.run([DTBENCH, "check", "--plan", "config.json"], cwd=WORK, capture_output=True, text=True, timeout=COMMAND_S, check=True).stdout
     for number, (picture, (order, blocks)) in enumerate(zip(drawn.split("\n\n"), orders.items()), 1):
         rows, halves = rows_of(f"plan-{number}.json"), order.startswith("zb")
         lines = [line.split(maxsplit=2)[2] for line in picture.splitlines() if line.startswith("rank ")]

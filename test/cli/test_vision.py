@@ -13,6 +13,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import CONFIG, DTBENCH, ENVIRONMENT, WORK, Skip, check, config, main, read_records, records_path
+from tap_cases import COMMAND_S
 from tensor_file import tensors_of
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -25,7 +26,7 @@ ORDERS = [{"paradigm": "pdp", "pipeline": {"order": order, "chunks": 2}} for ord
 
 
 def dtbench(*arguments, code=0, words=False):
-    done = subprocess.run([DTBENCH, *arguments], capture_output=True, text=True, env=ENVIRONMENT, cwd=WORK, timeout=120, check=False)
+    done = subprocess.run([DTBENCH, *arguments], capture_output=True, text=True, env=ENVIRONMENT, cwd=WORK, timeout=COMMAND_S, check=False)
     check(done.returncode == code, f"{arguments}: exit code {done.returncode}: {done.stderr}")
     return done.stdout if code == 0 and not words else done.stderr
 
@@ -140,7 +141,7 @@ def test_a_network_learns_what_is_in_the_file():
 
 def convert(folder, out, *options):
     script = os.path.join(ROOT, "scripts", "images")
-    done = subprocess.run([sys.executable, script, folder, "-o", out, *options], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, script, folder, "-o", out, *options], capture_output=True, text=True, timeout=COMMAND_S, check=False)
     check(done.returncode == 0, done.stderr)
     with open(out, "rb") as file:
         return file.read()
