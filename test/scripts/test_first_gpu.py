@@ -106,7 +106,7 @@ def test_a_bare_machine():
 
 def test_what_fails_stops_nothing():
     """From a checkout with the archive, which is unpacked elsewhere."""
-    code, said, results = run("bad", "--part", "A", "--limit", "20", "--archive", ARCHIVE, *(word for text in ("test_device", "test_kernels_parts", "test_attention")
+    code, said, results = run("bad", "--part", "A", "--limit", "60", "--archive", ARCHIVE, *(word for text in ("test_device", "test_kernels_parts", "test_attention")
                               for word in ("--only", text)), root=ROOT)
     found = verdicts(results)
     check(code == 1, code, "\n" + said)
