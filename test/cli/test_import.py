@@ -332,6 +332,15 @@ def test_deepspeed_leaves_the_numbers_to_the_script():
     check("bf16.enabled: auto" in result.stdout + result.stderr and "fp16.enabled" not in result.stdout, result.stdout, result.stderr)
 
 
+def test_deepspeed_offloads_to_the_host_alone():
+    for stage, device, text in ((3, "nvme", "only cpu and none are possible here"), (2, "cpu", "parameters and optimizer are offloaded together here")):
+        job = {**DEEPSPEED, "zero_optimization": {"stage": stage, "offload_optimizer": {"device": device}}}
+        said = run("import", write("offload.json", job), "--model", "GPT-2-XL", "--gpus", "16", code=CONFIG).stderr
+        check(f"unknown   zero_optimization.offload_optimizer.device: {text}" in said and "left out  zero_optimization.offload" not in said, said)
+    job["zero_optimization"]["offload_optimizer"]["device"] = "none"
+    has(imported("offload.json", job, "--model", "GPT-2-XL", "--gpus", "16")["config"], parameter_offload=False)
+
+
 def test_deepspeed_overlaps_where_its_stages_do():
     def read(zero, **others):
         return imported("ds.json", {"bf16": {"enabled": True}, "zero_optimization": zero, **others}, "--model", "GPT-2-XL", "--gpus", "16")
