@@ -56,6 +56,7 @@ else
     architecture circles "$name" "$build"
 fi
 
+verdict "each header has #pragma once" "$(git ls-files '*.h' ':!subprojects' 2>/dev/null | xargs -r grep -L '^#pragma once')"
 verdict "mpi.h and pmix.h only in lib/comm/mpi" "$(foreign '(mpi|pmix)\.h' 'lib/comm/mpi/')"
 verdict "dnnl.h only in the cpu device and the kernels on oneDNN" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' 'lib/device/cpu/|gpt/cpu/matmul/|vision/cpu/')"
 verdict "CUDA's headers only in the cuda folders" \

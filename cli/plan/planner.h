@@ -1,6 +1,5 @@
 /* `dtbench plan`: makes a search of the command line, and explains its result. */
-#ifndef CLI_PLAN_PLANNER_H
-#define CLI_PLAN_PLANNER_H
+#pragma once
 
 #include "cli/text/text.h"
 #include "lib/base/statistics.h"
@@ -301,5 +300,3 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to);
  * to an array. */
 dt_status map_add_json(struct cJSON **array, const struct map_box *box, const struct planner *planner,
                        const struct planner_reasons *reasons);
-
-#endif

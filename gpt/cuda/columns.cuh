@@ -1,8 +1,7 @@
 /* Sums over the rows of a matrix, column by column, through scratch memory: blocks sum chunks of
  * rows, and for each tile of columns the block that ends last sums the chunks. There are no atomics
  * on sums: the order depends only on the shape and the GPU, so every run gives the same bits. */
-#ifndef GPT_CUDA_COLUMNS_CUH
-#define GPT_CUDA_COLUMNS_CUH
+#pragma once
 
 #include "gpt/cuda/kernels.cuh"
 
@@ -217,5 +216,3 @@ inline dt_status sum_columns(const char *name, struct gpt_kernels *k, struct dt_
 }
 
 } // namespace gpt_cuda
-
-#endif

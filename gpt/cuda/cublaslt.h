@@ -1,7 +1,6 @@
 /* cuBLASLt, loaded when it is first needed, so that the program also starts on machines without
  * it. */
-#ifndef GPT_CUDA_CUBLASLT_H
-#define GPT_CUDA_CUBLASLT_H
+#pragma once
 
 #include <cublasLt.h>
 #include <stdio.h>
@@ -46,5 +45,4 @@ static inline void gpt_cublaslt_name(const struct gpt_cublaslt *lt, char out[GPT
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* The exact GELU and its derivative, for arrays (flat.cu) and for the end of a product
  * (gelu_hopper.cu). */
-#ifndef GPT_CUDA_GELU_CUH
-#define GPT_CUDA_GELU_CUH
+#pragma once
 
 #include "gpt/cuda/kernels.cuh"
 
@@ -54,5 +53,3 @@ struct gelu_gradient_op {
 };
 
 } // namespace gpt_cuda
-
-#endif

@@ -1,7 +1,6 @@
 /* Device code that gpt's cuda kernels share, besides lib/kernels/cuda/elements.cuh: dropout's bits,
  * and rope's rotation of two elements. Only gpt/cuda/mma.cuh gives access to tensor cores. */
-#ifndef GPT_CUDA_KERNELS_CUH
-#define GPT_CUDA_KERNELS_CUH
+#pragma once
 
 #include "lib/kernels/cuda/dropout.cuh"
 
@@ -85,5 +84,3 @@ inline unsigned blocks_for(const struct gpt_kernels *k, size_t items, int thread
 }
 
 } // namespace gpt_cuda
-
-#endif

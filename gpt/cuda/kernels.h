@@ -2,8 +2,7 @@
  *
  * Host code is in C, device code in CUDA C++ (*.cu). Both implement entries of gpt/kernels.h, where
  * they are described. This header has no types of CUDA, so that C files can include it. */
-#ifndef GPT_CUDA_KERNELS_H
-#define GPT_CUDA_KERNELS_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -76,5 +75,4 @@ static inline dt_status gpt_cuda_scratch(struct gpt_kernels *k, size_t bytes)
 
 #ifdef __cplusplus
 }
-#endif
 #endif

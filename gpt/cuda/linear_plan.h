@@ -1,8 +1,7 @@
 /* Plans: how cuBLASLt computes each product. A plan is made when a shape first appears, and kept.
  * Its algorithm is the tuning's, if there is a tuning with this product, and otherwise the first
  * that the heuristic names. */
-#ifndef GPT_CUDA_LINEAR_PLAN_H
-#define GPT_CUDA_LINEAR_PLAN_H
+#pragma once
 
 #include "gpt/cuda/cublaslt.h"
 #include "gpt/cuda/kernels.h"
@@ -57,5 +56,3 @@ dt_status gpt_cuda_plan_try(struct gpt_kernels *k, struct dt_stream *stream, con
                             const struct gpt_cuda_product *p, bool *taken);
 
 void gpt_cuda_plans_destroy(struct gpt_cuda_linear *linear);
-
-#endif

@@ -4,8 +4,7 @@
  * gpt's arrays are row-major and cuBLASLt's matrices column-major: a row-major array [r, c] is
  * there a matrix of c rows and r columns with the leading dimension c. So each product is computed
  * transposed, without moving data. No CUDA in here. */
-#ifndef GPT_CUDA_PRODUCT_H
-#define GPT_CUDA_PRODUCT_H
+#pragma once
 
 #include "gpt/kernels.h"
 
@@ -79,5 +78,3 @@ const void *gpt_cuda_product_extra(const struct gpt_cuda_product *p);
 /* The product to compute if cuBLASLt lacks the epilogue for the shape. */
 struct gpt_cuda_product gpt_cuda_product_apart(const struct gpt_cuda_product *p);
 bool gpt_cuda_product_shapes_equal(const struct gpt_cuda_product_shape *a, const struct gpt_cuda_product_shape *b);
-
-#endif

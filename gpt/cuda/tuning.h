@@ -1,7 +1,6 @@
 /* A tuning of this family (struct dt_tuning): the products to be measured, and the known
  * algorithms. No CUDA in here; tune.c measures, and linear_plan.c asks for known algorithms. */
-#ifndef GPT_CUDA_TUNING_H
-#define GPT_CUDA_TUNING_H
+#pragma once
 
 #include "gpt/cuda/product.h"
 #include "lib/model/tuning.h"
@@ -66,5 +65,3 @@ dt_status gpt_tuning_write(const struct dt_tuning *tuning, char **out);
 
 /* tune.c, or none.c: `measure` of struct dt_tuner. */
 dt_status gpt_cuda_tune(struct dt_tuning *tuning, struct dt_device *device, const struct dt_tune_hooks *hooks);
-
-#endif

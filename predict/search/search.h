@@ -1,7 +1,6 @@
 /* The search for the fastest way of training: the space of candidates, lower bounds of what each
  * needs, and a search that simulates few of them. */
-#ifndef PREDICT_SEARCH_SEARCH_H
-#define PREDICT_SEARCH_SEARCH_H
+#pragma once
 
 #include "predict/simulated_system.h"
 #include "schedules/config/experiment.h"
@@ -390,5 +389,3 @@ struct search_result {
 dt_status search_run(const struct space *space, const struct experiment *base, const struct simulated_machine *machine,
                      const struct search_options *options, struct search_result *out);
 void search_result_finish(struct search_result *result); /* takes a zeroed one */
-
-#endif

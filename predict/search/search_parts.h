@@ -1,7 +1,6 @@
 /* A running search: from the bounds of all candidates to the result (search_run.c); which candidate
  * is next, and what is done with it (search_turns.c). */
-#ifndef PREDICT_SEARCH_SEARCH_PARTS_H
-#define PREDICT_SEARCH_SEARCH_PARTS_H
+#pragma once
 
 #include "lib/base/heap.h"
 #include "predict/search/search.h"
@@ -91,5 +90,3 @@ void search_do(struct search *search, struct task task);
 /* Simulate a few cheap candidates until one has a result, for a search that was stopped before it
  * had any. */
 void search_save(struct search *search);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the programs on bare oneDNN share. `program` begins each error. */
-#ifndef SCRIPTS_PEERS_BARE_H
-#define SCRIPTS_PEERS_BARE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,5 +31,3 @@ static inline void *bare_allocate(const char *program, size_t bytes)
     }
     return data;
 }
-
-#endif

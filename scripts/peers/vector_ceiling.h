@@ -1,10 +1,7 @@
 /* The vector units' own rate: fused multiply-adds of fp32 that stay in registers. Only for
  * processors that have the instruction set. */
-#ifndef SCRIPTS_PEERS_VECTOR_CEILING_H
-#define SCRIPTS_PEERS_VECTOR_CEILING_H
+#pragma once
 
 /* So many rounds over all sums; returns their floating-point operations. */
 double vector_ceiling_avx2(int rounds);
 double vector_ceiling_avx512(int rounds);
-
-#endif

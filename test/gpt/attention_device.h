@@ -1,6 +1,5 @@
 /* What the tests of attention do with a device's kernels: one body for every kind of device. */
-#ifndef TEST_GPT_ATTENTION_DEVICE_H
-#define TEST_GPT_ATTENTION_DEVICE_H
+#pragma once
 
 #include "gpt/position.h"
 #include "test/gpt/attention_problem.h"
@@ -113,5 +112,3 @@ static inline void run_part(const struct problem *p, struct result *r, size_t fi
     CHECK_OK(dt_stream_synchronize(stream));
     destroy_kernels(k);
 }
-
-#endif

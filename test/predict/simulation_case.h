@@ -1,7 +1,6 @@
 /* Experiments on device sim for tests: how they are made and run, and systems in which only one
  * thing takes time. */
-#ifndef TEST_PREDICT_SIMULATION_CASE_H
-#define TEST_PREDICT_SIMULATION_CASE_H
+#pragma once
 
 #include "gpt/kernels.h"
 #include "predict/simulation.h"
@@ -89,5 +88,3 @@ static inline void only_attention(struct simulated_system *s)
     free_host(s);
     p->host.runs_ahead = 0;
 }
-
-#endif

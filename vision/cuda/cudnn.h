@@ -8,8 +8,7 @@
  * graph interface describes a convolution in some thirty calls with untyped attributes, and does
  * not directly say which of its engines are deterministic; its fused operations are not needed
  * here. cuDNN 9 has both interfaces, on every GPU for which dtbench compiles. */
-#ifndef VISION_CUDA_CUDNN_H
-#define VISION_CUDA_CUDNN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -111,5 +110,4 @@ static inline void vision_cudnn_name(const struct vision_cudnn *dnn, char out[VI
 
 #ifdef __cplusplus
 }
-#endif
 #endif

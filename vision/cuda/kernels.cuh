@@ -1,6 +1,5 @@
 /* Device code that vision's cuda kernels share, besides lib/kernels/cuda/elements.cuh. */
-#ifndef VISION_CUDA_KERNELS_CUH
-#define VISION_CUDA_KERNELS_CUH
+#pragma once
 
 #include "lib/kernels/cuda/dropout.cuh"
 
@@ -36,5 +35,3 @@ template <int N, typename E> __device__ inline void store_floats(E *to, const fl
 }
 
 } // namespace vision_cuda
-
-#endif

@@ -1,8 +1,7 @@
 /* The cuda kernels' internal header: the object, and the entries of the table by file. Host code is
  * in C, device code in CUDA C++ (*.cu). Both implement entries of vision/kernels.h, where they are
  * described. This header has no types of CUDA, so that C files can include it. */
-#ifndef VISION_CUDA_KERNELS_H
-#define VISION_CUDA_KERNELS_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,5 +34,4 @@ dt_status vision_cuda_bias_gradient(struct vision_kernels *k, struct dt_stream *
 
 #ifdef __cplusplus
 }
-#endif
 #endif

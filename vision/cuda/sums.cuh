@@ -3,8 +3,7 @@
  * the chunks in double precision. So which rows are summed together, and in which order, does not
  * depend on the GPU or on the other groups of a call: a group has the same sums for every division
  * of the samples. */
-#ifndef VISION_CUDA_SUMS_CUH
-#define VISION_CUDA_SUMS_CUH
+#pragma once
 
 #include "vision/cuda/kernels.cuh"
 
@@ -131,5 +130,3 @@ template <typename E> __device__ inline void put_sum(E *to, size_t column, doubl
 }
 
 } // namespace vision_cuda
-
-#endif

@@ -1,6 +1,5 @@
 /* Tables of measured runs for tests. */
-#ifndef TEST_CLI_PREDICT_VALIDATE_CASE_H
-#define TEST_CLI_PREDICT_VALIDATE_CASE_H
+#pragma once
 
 #include "cli/predict/validate.h"
 #include "gpt/model.h"
@@ -32,5 +31,3 @@ static inline dt_status read_text(const char *text, struct validate_rows *rows, 
 
 #define MESH "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,iteration time (ms),zero/fsdp,vpp,schedule,"
 #define MESH_REST "recompute,kv_heads,cp,status,peak_mem_gib,dtype,color,notes\n"
-
-#endif

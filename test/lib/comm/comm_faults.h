@@ -1,7 +1,6 @@
 /* What goes wrong among the ranks of test_comm.c, on a rank: one that never comes, dies or gives
  * up, calls that differ; and what ranks then say. */
-#ifndef TEST_LIB_COMM_COMM_FAULTS_H
-#define TEST_LIB_COMM_COMM_FAULTS_H
+#pragma once
 
 #include "test/lib/comm/comm_body.h"
 #include "test/lib/device/device_kind.h"
@@ -382,5 +381,3 @@ static inline void dumped_by_another_thread(struct comm_body *b)
     check_dump(b, "done");
     body_free(b, &x);
 }
-
-#endif
