@@ -180,7 +180,7 @@ dt_status network_bounds_traffic(struct network_bounds *b, const struct experime
     DT_TRY(add_least_s(b, mesh, &mode->gathers, gathered_bytes(&e->model, mesh, bytes), part, &out->gather));
     for (size_t i = 0; i < sizeof mode->reduces / sizeof *mode->reduces; i++)
         DT_TRY(add_least_s(b, mesh, &mode->reduces[i], reduced, part, &reduce));
-    DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes, part, &publish));
+    DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes / (e->model.fp8_gather ? 2 : 1), part, &publish));
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
     out->end = reduce + publish;
     out->update = e->parameter_offload ? 0 : publish; /* the host updates while backward runs */

@@ -91,6 +91,16 @@ static dt_status record_alone(const struct recordings *r, const struct alone *wh
     return record(r, what, &e, 0, out);
 }
 
+/* Bytes of the parameters without copies in FP8, which some modes do not keep, and whose gradients
+ * nobody makes. */
+static double parameter_bytes(const struct recordings *r, const struct alone *what, int layers, const struct simulated_work *work)
+{
+    struct dt_model model = r->base->model;
+    double bytes = (double)work->memory.device.peak_bytes[DT_PARAMETERS];
+    dt_set_blocks(&model, layers);
+    return model.fp8 ? fmin(bytes, (double)(dt_model_parameter_count(&model) * dt_dtype_bytes(model.dtype)) / what->tensor) : bytes;
+}
+
 /* Measure a model of `layers` layers. */
 static dt_status measure_layers(const struct recordings *r, int layers, struct alone *what)
 {
@@ -100,7 +110,7 @@ static dt_status measure_layers(const struct recordings *r, int layers, struct a
     what->compute_s = fmin(two.compute_s - one.compute_s, one.compute_s); /* the first layer's time includes the update */
     what->block_forward_s = fmin(two.forward_s - one.forward_s, one.forward_s);
     what->host_s = fmin(two.host_s - one.host_s, one.host_s);
-    what->parameter_bytes = (double)one.memory.device.peak_bytes[DT_PARAMETERS];
+    what->parameter_bytes = parameter_bytes(r, what, layers, &one);
     what->optimizer_bytes = (double)one.memory.device.peak_bytes[DT_OPTIMIZER];
     what->activation_bytes = (double)one.memory.device.peak_bytes[DT_ACTIVATIONS];
     return DT_OK;

@@ -59,7 +59,8 @@ static void random_scene(struct dice *d, int max_batch, const struct space_reque
     char text[1024];
     int per_node = 1 << roll(d, 3), nodes = 1 << roll(d, 3), heads = 1 << roll(d, 3);
     const char *cluster = PICK(d, "gcp_a2", "dgx_a100", "dgx_h100", "gcp_a2_fast_socket");
-    const char *fp8 = PICK(d, "{}", "{\"recipe\": \"delayed\"}", "{\"recipe\": \"tensorwise\", \"gather\": true}");
+    const char *fp8 = PICK(d, "{}", "{\"recipe\": \"delayed\"}", "{\"recipe\": \"delayed\", \"gather\": true}",
+                           "{\"recipe\": \"tensorwise\", \"gather\": true}");
     struct space_request r = *request;
     r.max_batch = max_batch;
     snprintf(text, sizeof text,
