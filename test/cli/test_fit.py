@@ -74,6 +74,15 @@ def test_constants_are_found():
     check(any(line.startswith("eight of ten step times are off by no more than") for line in found["confidence"]), found["confidence"])
 
 
+def test_constants_far_away_are_found():
+    """A host twelve times slower: at the profile's own constants small changes of the host show little, as long as the device takes longer."""
+    slow = [("host", f"{kind}launch_s", 12) for kind in ("", "interpreter_")]
+    run(*FIT, write("far.csv", HEAD + "".join(measured_runs(slow))), "--profile", "llm_foundry_a100", "--output", "far.json")
+    with open(os.path.join(WORK, "far.json"), encoding="utf-8") as source:
+        far = json.load(source)
+    check(far["error"]["median"] < 0.06, far["error"])
+
+
 def test_what_few_runs_do_not_tell():
     """Constants do not follow noise: runs of the profile's own software leave it as it is, and runs of one as fast as another times a factor move that alone."""
     noise, start = (0.97, 1.03, 1.03, 0.97, 1.02, 0.98), profile("llm_foundry_a100")
