@@ -19,11 +19,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- SIGINT, SIGTERM, SIGHUP (the terminal was closed), and SIGUSR1 (what Slurm's
- * --signal=USR1@120 sends before the time limit): counted, for the functions below ---- */
+/* ---- SIGINT, SIGTERM, and SIGUSR1 (what Slurm's --signal=USR1@120 sends before the time limit):
+ * counted, for the functions below ---- */
 
-/* From now on these signals are counted and do not end the process; SIGHUP only if it is not
- * ignored, as it is after nohup. */
+/* From now on these signals are counted and do not end the process. */
 void signals_install(void);
 int signals_count(void);
 /* Has one come? As a hook that ends what runs. */

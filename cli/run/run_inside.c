@@ -23,13 +23,11 @@ static void on_signal(int number)
 
 void signals_install(void)
 {
-    struct sigaction action, hang_up;
+    struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal; /* without SA_RESTART, so that waiting calls return */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
-    if (sigaction(SIGHUP, NULL, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) /* nohup ignores it */
-        sigaction(SIGHUP, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
     action.sa_handler = SIG_IGN; /* if a reader is gone (`| head`), the write fails and is reported */

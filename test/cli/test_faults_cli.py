@@ -131,7 +131,7 @@ def test_a_stopped_rank_is_a_timeout():
 
 
 def test_interrupts_keep_finished_work():
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGUSR1, LATER)):
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, LATER)):
         output = records_path("interrupted.jsonl")
         run_of = Started(config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]")
         run_of.ranks_train(2)
@@ -142,19 +142,8 @@ def test_interrupts_keep_finished_work():
         check([r["status"] for r in records] == ["ok", "interrupted"], [r["status"] for r in records])
         check(len(records[1]["losses"]) > 1 and records[1]["metrics"]["tokens_per_s"] > 0, "what was measured is lost")
         check(records[1]["metrics"]["peak_bytes"]["total"] > 0, "the bytes are lost")
-        check(not drafts_of(output), "a draft is left")
         check("not run" not in out and "4 of 6 experiments not run" in run_of.text, out, run_of.text)
         check("dtbench: 1/6 ddp, timed 2: ok" in run_of.text, "a finished result, on a terminal too:", run_of.text)
-
-
-def test_nohup_ignores_the_end_of_the_terminal():
-    output = records_path("nohup.jsonl")
-    with subprocess.Popen(["nohup", DTBENCH, "run", one(), "-o", output, "-q", *FOREVER], cwd=WORK, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:
-        wait_for(lambda: drafts_of(output), 20, "an experiment that has begun")
-        interrupt(process, signal.SIGHUP)
-        process.send_signal(signal.SIGTERM)
-        check(process.wait(20 * PATIENCE) == 143, process.returncode)
 
 
 def test_more_threads_than_processors():
