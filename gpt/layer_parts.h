@@ -110,7 +110,7 @@ struct layer_beside_norm {
 };
 /* The bias's gradient, if there is one, is stored after the gain's. If each rank has a part of the
  * rows, both are summed over the ranks while later work goes on; layer_finish_gradients waits for
- * the sums. `beside`: NULL for the norm's gradient alone. */
+ * the sums. Where `beside` is NULL, the norm's gradient alone is computed. */
 dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, void *dx, bool overwrite,
                                    const struct layer_beside_norm *beside);
 /* Allocate kept->mean and kept->rstd, unless the norm has no mean. */

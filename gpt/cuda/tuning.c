@@ -1,32 +1,25 @@
 #include "gpt/cuda/tuning.h"
 
+#include "lib/base/grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Make memory for one more item. */
-static dt_status make_room(void **items, int count, int *room, size_t bytes)
+static dt_status no_memory(int products)
 {
-    if (count < *room)
-        return DT_OK;
-    int more = *room ? 2 * *room : 64;
-    void *grown = realloc(*items, (size_t)more * bytes);
-    DT_TRY(dt_allocated(grown, "no host memory for %d products", more));
-    *items = grown;
-    *room = more;
-    return DT_OK;
+    return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d products", products);
 }
 
 /* ---- products to be measured ---- */
 
 dt_status gpt_tuning_list(struct dt_tuning *t, enum dt_dtype dtype, const struct gpt_cuda_product_shape *shape)
 {
-    void *listed = t->listed;
     for (int i = 0; i < t->listed_count; i++)
         if (t->listed[i].dtype == dtype && gpt_cuda_product_shapes_equal(&t->listed[i].shape, shape))
             return DT_OK;
-    DT_TRY(make_room(&listed, t->listed_count, &t->listed_room, sizeof *t->listed));
-    t->listed = listed;
+    if (!DT_ROOM(t->listed, t->listed_count, t->listed_room))
+        return no_memory(t->listed_count + 1);
     t->listed[t->listed_count++] = (struct gpt_listed_product){dtype, *shape};
     return DT_OK;
 }
@@ -80,14 +73,11 @@ const struct gpt_tuned_product *gpt_tuning_find(const struct dt_tuning *t, const
 dt_status gpt_tuning_add(struct dt_tuning *t, const struct gpt_tuned_product *product)
 {
     struct gpt_tuned_product *there = find(t, product->gpu, product->library, product);
-    void *known = t->known;
     if (!there && t->known_count == GPT_TUNED_MOST)
         return dt_fail(DT_ERR_INVALID, "a tuning has room for %d products: write another file", GPT_TUNED_MOST);
-    if (!there) {
-        DT_TRY(make_room(&known, t->known_count, &t->known_room, sizeof *t->known));
-        t->known = known;
-        there = &t->known[t->known_count++];
-    }
+    if (!there && !DT_ROOM(t->known, t->known_count, t->known_room))
+        return no_memory(t->known_count + 1);
+    there = there ? there : &t->known[t->known_count++];
     *there = *product;
     return DT_OK;
 }
