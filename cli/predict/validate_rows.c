@@ -193,41 +193,38 @@ static void numbers_in(const struct measured_table *t, int row, struct measured_
 static void recomputed_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     /* The first row matches whose words the text begins with. Korthikanti et al.'s "selective" is
-     * Megatron-LM's, "selective layer" is torchtitan's selective_ac_option "2". */
+     * Megatron-LM's. */
     static const struct {
         const char *begins;
         enum activation_kind activation;
-        int every; /* one of so many blocks; 0: all */
-    } words[] = {{"no", ACTIVATION_KEEP, 0},
-                 {"none", ACTIVATION_KEEP, 0},
-                 {"false", ACTIVATION_KEEP, 0},
-                 {"off", ACTIVATION_KEEP, 0},
-                 {"yes", ACTIVATION_CHECKPOINT, 0},
-                 {"true", ACTIVATION_CHECKPOINT, 0},
-                 {"on", ACTIVATION_CHECKPOINT, 0},
-                 {"full", ACTIVATION_CHECKPOINT, 0},
-                 {"checkpoint", ACTIVATION_CHECKPOINT, 0},
-                 {"checkpointing", ACTIVATION_CHECKPOINT, 0},
-                 {"selective op", ACTIVATION_SELECTIVE_OP, 0},
-                 {"selective_op", ACTIVATION_SELECTIVE_OP, 0},
-                 {"selective-op", ACTIVATION_SELECTIVE_OP, 0},
-                 {"op", ACTIVATION_SELECTIVE_OP, 0},
-                 {"per op", ACTIVATION_SELECTIVE_OP, 0},
-                 {"selective layer", ACTIVATION_CHECKPOINT, 2},
-                 {"selective", ACTIVATION_CORE_ATTENTION, 0},
-                 {"core", ACTIVATION_CORE_ATTENTION, 0}};
+    } words[] = {{"no", ACTIVATION_KEEP},
+                 {"none", ACTIVATION_KEEP},
+                 {"false", ACTIVATION_KEEP},
+                 {"off", ACTIVATION_KEEP},
+                 {"yes", ACTIVATION_CHECKPOINT},
+                 {"true", ACTIVATION_CHECKPOINT},
+                 {"on", ACTIVATION_CHECKPOINT},
+                 {"full", ACTIVATION_CHECKPOINT},
+                 {"checkpoint", ACTIVATION_CHECKPOINT},
+                 {"checkpointing", ACTIVATION_CHECKPOINT},
+                 {"selective op", ACTIVATION_SELECTIVE_OP},
+                 {"selective_op", ACTIVATION_SELECTIVE_OP},
+                 {"selective-op", ACTIVATION_SELECTIVE_OP},
+                 {"op", ACTIVATION_SELECTIVE_OP},
+                 {"per op", ACTIVATION_SELECTIVE_OP},
+                 {"selective", ACTIVATION_CORE_ATTENTION},
+                 {"core", ACTIVATION_CORE_ATTENTION}};
     const char *text = measured_text(t, row, COLUMN_RECOMPUTE);
     bool known = !*text;
     for (size_t i = 0; !known && i < sizeof words / sizeof *words; i++)
         if (measured_begins_with(text, words[i].begins) && !isalpha((unsigned char)text[strlen(words[i].begins)])) {
             run->activation = words[i].activation;
-            run->activation_every = words[i].every;
             known = true;
         }
     const char *number = strpbrk(text, "0123456789");
-    if (known && run->activation == ACTIVATION_CORE_ATTENTION && number) { /* every n-th block */
+    if (known && run->activation == ACTIVATION_CORE_ATTENTION && (number || measured_begins_with(text, "selective layer"))) {
         run->activation = ACTIVATION_CHECKPOINT;
-        run->activation_every = atoi(number);
+        run->activation_every = number ? atoi(number) : 2; /* every n-th block; 2: torchtitan's default */
     }
     if (!known || (number && run->activation_every < 1))
         snprintf(run->reason, sizeof run->reason, "%s \"%.64s\" is not known", measured_name(t, COLUMN_RECOMPUTE), text);

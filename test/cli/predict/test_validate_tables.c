@@ -238,6 +238,7 @@ static void readings_that_mislead(void)
         {"half,full (uniform),NVIDIA a100,512,", "", "", ACTIVATION_CHECKPOINT},
         {"bf16,selective,,512,", "", "", ACTIVATION_CORE_ATTENTION},
         {"bf16,selective layer,,512,", "", "", ACTIVATION_CHECKPOINT},
+        {"bf16,selective layer 3,,512,", "", "", ACTIVATION_CHECKPOINT},
         {"bf16,offload,,512,", "recompute \"offload\" is not known", "", ACTIVATION_KEEP},
         {"bf16,only attention,,512,", "recompute \"only attention\" is not known", "", ACTIVATION_KEEP},
         {"int8,none,,512,", "precision \"int8\" is not known", "", ACTIVATION_KEEP},
@@ -259,6 +260,8 @@ static void readings_that_mislead(void)
         CHECK(strcmp(rows.rows[i].reason, known[i].reason) == 0 && strcmp(rows.rows[i].note, known[i].note) == 0 &&
                   rows.rows[i].experiment.activation == known[i].activation,
               "%s: %s; %s", known[i].fields, rows.rows[i].reason, rows.rows[i].note);
+    CHECK(rows.rows[3].experiment.activation_every == 2 && rows.rows[4].experiment.activation_every == 3, "torchtitan's layers: %d, %d",
+          rows.rows[3].experiment.activation_every, rows.rows[4].experiment.activation_every);
     CHECK(strcmp(rows.unused, "world_size (there is gpus)") == 0, "%s", rows.unused);
     validate_rows_finish(&rows);
     CHECK(read_text("gpus,layers,hidden,heads,seq,micro_batch,global_batch,Parallelism,step_ms\n8,24,1024,16,1024,4,32,dp=4 tp=2,512\n",
@@ -382,7 +385,7 @@ static void models_by_name(void)
     validate_rows_finish(&rows);
 }
 
-/* Sizes that are no preset's: the name tells the layers, and --set overrides it. */
+/* A model that is no preset: its name tells what its layers are, and --set overrides that. */
 static void architectures_by_name(void)
 {
     struct validate_system system = system_of_study;
