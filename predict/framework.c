@@ -208,8 +208,9 @@ static bool gathers_fp8(const struct framework *f, const struct data_parallel *d
     return f->experiment->model.fp8_gather && (dp->mode->gathers.of != DP_LESS || (dp->mode->ranks == DP_RANKS_SHARE_BUCKETS && keeps));
 }
 
-/* Weights cast to FP8, which stay for all micro-batches. As parameters of their own they need none
- * beside: a weight and its transpose have the bytes of a 16-bit one. */
+/* Whether weights cast to FP8 are held in addition to the 16-bit ones, for all micro-batches. Where
+ * parameters exist in FP8 alone, nothing is added: a weight and its transpose in FP8 have the bytes
+ * of a 16-bit weight. */
 static bool holds_fp8(const struct framework *f, const struct data_parallel *dp)
 {
     return dt_fp8_recipe(f->experiment->model.fp8)->weight_bytes > 0 && dp->mode->gathers.of == DP_LESS && !gathers_fp8(f, dp);
