@@ -164,7 +164,9 @@ enum measured_column {
     COLUMN_MODEL,
     COLUMN_STEP_S,
     COLUMN_STEP_MS,
-    COLUMN_TOKENS,
+    COLUMN_TOKENS,     /* of one GPU a second */
+    COLUMN_ALL_TOKENS, /* of all GPUs a second */
+    COLUMN_SAMPLES,    /* of all GPUs a second */
     COLUMN_PEAK_MB,
     COLUMN_PEAK_GB,
     COLUMN_PEAK_GIB,

@@ -341,6 +341,15 @@ static dt_status make_experiment(const struct measured_table *t, const struct va
     return DT_OK;
 }
 
+/* The first of values [count] that is not NAN, or else NAN. */
+static double first_known(const double *values, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!isnan(values[i]))
+            return values[i];
+    return NAN;
+}
+
 /* Check that the values of one amount [count], from columns in several units, agree. */
 static dt_status agree(const char *path, int line, const char *what, const char *unit, const double *amounts, int count)
 {
@@ -376,9 +385,9 @@ static bool note_reading(const struct measured_table *t, int i, enum measured_co
  * neither. */
 static dt_status read_outcome(const struct measured_table *t, int i, struct measured_run *run, struct validate_row *row)
 {
-    static const enum measured_column columns[] = {COLUMN_STEP_S,  COLUMN_STEP_MS, COLUMN_TOKENS,
-                                                   COLUMN_PEAK_MB, COLUMN_PEAK_GB, COLUMN_PEAK_GIB};
-    enum { COUNT = sizeof columns / sizeof *columns };
+    enum { STEP_S, STEP_MS, TOKENS, ALL_TOKENS, SAMPLES, PEAK_MB, PEAK_GB, PEAK_GIB, COUNT };
+    static const enum measured_column columns[COUNT] = {COLUMN_STEP_S,  COLUMN_STEP_MS, COLUMN_TOKENS,  COLUMN_ALL_TOKENS,
+                                                        COLUMN_SAMPLES, COLUMN_PEAK_MB, COLUMN_PEAK_GB, COLUMN_PEAK_GIB};
     double amounts[COUNT];
     const char *status = measured_text(t, i, COLUMN_STATUS);
     bool oom = measured_is_oom(t, i, COLUMN_STATUS), ok = dt_is_one_of(status, "ok success successful done completed finished passed");
@@ -394,12 +403,14 @@ static dt_status read_outcome(const struct measured_table *t, int i, struct meas
             if (!note_reading(t, i, columns[c], amounts[c], run))
                 amounts[c] = NAN;
         }
-    const double times[] = {amounts[0], amounts[1] / 1e3,
-                            run->sequence ? (double)run->samples * run->sequence / (replica_gpus(run) * run->contexts * amounts[2]) : NAN};
     const bool decimal = strstr(measured_text(t, i, COLUMN_NOTES), "peak_mem printed as GB") != NULL;
-    const double peaks[] = {amounts[3] * 1e6, amounts[4] * 1e9, amounts[5] * (decimal ? 1e9 : 0x1p30)};
-    row->measured_s = !isnan(times[0]) ? times[0] : !isnan(times[1]) ? times[1] : times[2];
-    row->measured_bytes = !isnan(peaks[0]) ? peaks[0] : !isnan(peaks[1]) ? peaks[1] : peaks[2];
+    const double samples = (double)run->samples * run->gpus / (replica_gpus(run) * run->contexts);
+    const double tokens = run->sequence ? samples * run->sequence : NAN;
+    const double times[] = {amounts[STEP_S], amounts[STEP_MS] / 1e3, tokens / run->gpus / amounts[TOKENS], tokens / amounts[ALL_TOKENS],
+                            samples / amounts[SAMPLES]};
+    const double peaks[] = {amounts[PEAK_MB] * 1e6, amounts[PEAK_GB] * 1e9, amounts[PEAK_GIB] * (decimal ? 1e9 : 0x1p30)};
+    row->measured_s = first_known(times, sizeof times / sizeof *times);
+    row->measured_bytes = first_known(peaks, sizeof peaks / sizeof *peaks);
     row->measured_fit = oom ? VALIDATE_FIT_NOT : ok ? VALIDATE_FIT : VALIDATE_FIT_UNKNOWN;
     DT_TRY(agree(t->path, row->line, "step", "s", times, sizeof times / sizeof *times));
     return agree(t->path, row->line, "peak", "bytes", peaks, sizeof peaks / sizeof *peaks);

@@ -59,7 +59,8 @@ static void print_unmeasured(const struct validate_rows *rows, FILE *to)
         measured |= !isnan(row->measured_s) || !isnan(row->measured_bytes) || row->measured_fit == VALIDATE_FIT_NOT;
     }
     if (!measured)
-        line_print(to, "nothing to compare with: no row has a step time (columns step_s, step_ms, tokens_per_s_per_gpu) or a peak "
+        line_print(to, "nothing to compare with: no row has a step time (columns step_s, step_ms, tokens_per_s_per_gpu, "
+                       "total_tokens_per_s, samples_per_s) or a peak "
                        "of memory (peak_mb, peak_gb, peak_mem_gib)");
 }
 

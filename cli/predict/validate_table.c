@@ -57,7 +57,7 @@ dt_status validate_where(struct dt_csv *csv, const char *path, const char *const
 
 /* ---- columns ---- */
 
-enum { NAMES = 9, MISTYPED = 3, OF_STUDY = 1, OF_MESHES = 2 };
+enum { NAMES = 9, OF_STUDY = 1, OF_MESHES = 2 };
 
 /* A table's columns, each with its possible names, compared by letters and digits alone
  * (dt_same_name). Counts go to a member of struct measured_run; validate_rows.c reads the columns
@@ -88,6 +88,11 @@ static const struct column {
                         .unit = "ms"},
     [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tokens/sec/gpu", "tok/s/gpu", "tps/gpu", "tgs"},
                        .unit = "tokens/s"},
+    [COLUMN_ALL_TOKENS] = {.names = {"total_tokens_per_s", "total tokens/s", "tokens/s (all GPUs)", "global tokens/s", "cluster tokens/s"},
+                           .unit = "tokens/s"},
+    [COLUMN_SAMPLES] = {.names = {"samples_per_s", "samples/s", "samples/sec", "samples per second", "throughput (samples/s)",
+                                  "throughput (samples/sec)", "sequences_per_s", "sequences/s", "sequences/sec"},
+                        .unit = "samples/s"},
     [COLUMN_PEAK_MB] = {.names = {"peak_mb"}, .unit = "MB"},
     [COLUMN_PEAK_GB] = {.names = {"peak_gb", "peak memory (GB)", "peak mem (GB)", "max memory (GB)", "memory (GB)", "peak_memory",
                                   "peak_mem", "max_memory", "memory"},
@@ -267,7 +272,7 @@ void measured_table_unused(const struct measured_table *t, char *text, size_t te
             if (t->columns[c] < 0 && (!nearest || dt_edit_distance(name, other) < dt_edit_distance(name, nearest)))
                 nearest = other;
         }
-        bool near = !other_name && nearest && dt_edit_distance(name, nearest) <= MISTYPED;
+        bool near = !other_name && nearest && dt_looks_like(name, nearest);
         snprintf(text + used, text_bytes - used, "%s%.64s%s%.64s%s", used ? ", " : "", name,
                  other_name ? " (there is "
                  : near     ? " (did you mean "

@@ -463,6 +463,7 @@ static void faults(void)
         {"paradigm,model,gpus\n", ":1: there is no column batch_per_replica"},
         {"paradigm,model,gpus,batch_per_replic\n1,2,3,4\n",
          ":1: there is no column batch_per_replica; not used: batch_per_replic (did you mean batch_per_replica?)"},
+        {"gpus,bs,mem\n1,2,3\n", "; not used: bs, mem"}, /* nothing is like so short a name */
         {HEADER, ": no rows"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -472,6 +473,26 @@ static void faults(void)
         const char *error = dt_error_message();
         CHECK(status == DT_ERR_INVALID && strncmp(error, path, strlen(path)) == 0 && strstr(error, wrong[i].error), "case %zu: %s", i,
               error);
+        validate_rows_finish(&rows);
+    }
+}
+
+/* A step of 2 s and 32 samples of 2048 tokens on 16 GPUs, in all ways to say it. */
+static void throughput_in_other_units(void)
+{
+    static const char *const said[][2] = {{"tokens/s/gpu", "2048"},
+                                          {"total tokens/s", "32768"},
+                                          {"Samples/sec", "16"},
+                                          {"throughput (samples/s)", "16"},
+                                          {"step_ms", "2000"}};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        char table[512], path[64];
+        struct validate_rows rows;
+        snprintf(table, sizeof table, "gpus,tp,layers,hidden,heads,seq,micro_batch,global_batch,%s\n16,2,24,1024,16,2048,2,32,%s\n",
+                 said[i][0], said[i][1]);
+        CHECK_OK(read_text(table, &rows, path));
+        CHECK(!*rows.rows[0].reason && rows.rows[0].measured_s == 2, "%s: %s, %g s", said[i][0], rows.rows[0].reason,
+              rows.rows[0].measured_s);
         validate_rows_finish(&rows);
     }
 }
@@ -535,6 +556,7 @@ static const struct test_case cases[] = {
     {"models by name", models_by_name},
     {"architectures by name", architectures_by_name},
     {"names and numbers as other projects write them", names_of_other_projects},
+    {"a time as throughput in other units", throughput_in_other_units},
     {"conditions on rows", conditions},
 };
 TEST_MAIN(cases)
