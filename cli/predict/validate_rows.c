@@ -36,17 +36,37 @@ static dt_status paradigm_in(const struct measured_table *t, int row, enum parad
     return measured_wrong(t, row, COLUMN_PARADIGM, expected);
 }
 
+/* Is this the preset's name as others write it: "Meta-Llama-3-8B", "llama-7b-hf", "Mistral-7B-v0.1"? */
+static bool is_preset(const char *text, const char *preset)
+{
+    static const char *const versions[] = {"", "hf", "base", "chat", "chat-hf", "instruct", "v0.1", "v0.2", "v0.3"};
+    char name[64];
+    text += strncasecmp(text, "meta-", 5) == 0 ? 5 : 0;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        snprintf(name, sizeof name, "%s-%s", preset, versions[i]);
+        if (dt_same_name(name, text))
+            return true;
+    }
+    return false;
+}
+
 static dt_status preset_in(const struct measured_table *t, int row, struct measured_run *run)
 {
-    const char *text = measured_text(t, row, COLUMN_MODEL), *owner = strrchr(text, '/'), *nearest = model_preset(0, &run->family)->name;
+    const char *text = measured_text(t, row, COLUMN_MODEL), *owner = strrchr(text, '/'), *nearest = NULL;
     text = owner ? owner + 1 : text;
     for (int i = 0; (run->preset = model_preset(i, &run->family)); i++) {
-        if (dt_same_name(run->preset->name, text))
+        const char *name = run->preset->name;
+        if (is_preset(text, name))
             return DT_OK;
-        if (dt_edit_distance(text, run->preset->name) < dt_edit_distance(text, nearest))
-            nearest = run->preset->name;
+        if (dt_looks_like(text, name) && (!nearest || dt_edit_distance(text, name) < dt_edit_distance(text, nearest)))
+            nearest = name;
     }
-    return dt_fail(DT_ERR_INVALID, "%s:%d: model: there is no %.64s; did you mean %s?", t->path, t->csv.lines[row], text, nearest);
+    return dt_fail(DT_ERR_INVALID, "%s:%d: model: there is no %.64s; %s%s%s", t->path, t->csv.lines[row], text,
+                   nearest ? "did you mean " : "dtbench list names those there are",
+                   nearest       ? nearest
+                   : t->is_study ? ""
+                                 : ", and columns layers, hidden and heads give the sizes of others",
+                   nearest ? "?" : "");
 }
 
 static bool has_stages(const struct measured_run *run)
@@ -105,7 +125,7 @@ static dt_status group_in(const struct measured_table *t, int row, char name[64]
 {
     snprintf(name, 64, "%s", t->paradigm ? t->paradigm : measured_text(t, row, COLUMN_ZERO));
     char *group = strpbrk(name, " (,;"), *end;
-    if (!group || !strpbrk(group, "0123456789"))
+    if (measured_is_sharding(name) || !group || !strpbrk(group, "0123456789")) /* the number of "ZeRO stage 3" is no group's */
         return DT_OK;
     long size = strtol(strpbrk(group, "0123456789"), &end, 10);
     if (end[strspn(end, " )")] || size < 1 || size > 1 << 20)

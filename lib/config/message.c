@@ -167,6 +167,9 @@ dt_status dt_config_fail_range(const struct dt_field *field, const struct cJSON 
     return dt_fail(DT_ERR_INVALID, "%s: %s is %s; expected %s", label, quote, fraction ? "not an integer" : "out of range", wanted);
 }
 
+/* If a choice is like the wrong one, longer lists are left out of the message. */
+enum { MOST_CHOICES = 24 };
+
 dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON *value, const char *label)
 {
     char quote[QUOTE_BYTES], names[LIST_BYTES], hint[128] = "";
@@ -181,6 +184,11 @@ dt_status dt_config_fail_choice(const struct dt_field *field, const struct cJSON
             nearest = dt_field_choice(field, i);
     if (nearest)
         snprintf(hint, sizeof hint, "; did you mean \"%s\"?", nearest);
+    int count = 0;
+    while (dt_field_choice(field, count))
+        count++;
+    if (nearest && count > MOST_CHOICES)
+        return dt_fail(DT_ERR_INVALID, "%s: %s is none of %d known names%s", label, quote, count, hint);
     list_choices(field, names);
     return dt_fail(DT_ERR_INVALID, "%s: %s is not %s %s%s", label, quote, field->words ? "a list of" : "one of", names, hint);
 }

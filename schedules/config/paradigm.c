@@ -52,7 +52,8 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
         {
             .name = "fsdp",
             .title = "FSDP",
-            .abroad = (const char *const[]){"3", "zero3", "FULL_SHARD", "fsdp1", "fsdp2", NULL},
+            .abroad = (const char *const[]){"3", "zero3", "ZeRO stage 3", "DeepSpeed ZeRO stage 3", "DeepSpeed ZeRO-3", "FULL_SHARD",
+                                            "FSDP full shard", "fsdp1", "fsdp2", NULL},
             .help = "every rank keeps a shard; parameters are gathered before use and freed after it (ZeRO-3)",
             .axes = MESH_ON_SHARD,
             .mode = &dp_fsdp,
@@ -63,7 +64,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
         {
             .name = "zero1",
             .title = "ZeRO-1",
-            .abroad = (const char *const[]){"1", "zero1", NULL},
+            .abroad = (const char *const[]){"1", "zero1", "ZeRO stage 1", "DeepSpeed ZeRO stage 1", "DeepSpeed ZeRO-1", NULL},
             .help = "ddp with the optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = &dp_zero1,
@@ -74,7 +75,8 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
         {
             .name = "zero2",
             .title = "ZeRO-2",
-            .abroad = (const char *const[]){"2", "zero2", "SHARD_GRAD_OP", NULL},
+            .abroad = (const char *const[]){"2", "zero2", "ZeRO stage 2", "DeepSpeed ZeRO stage 2", "DeepSpeed ZeRO-2", "SHARD_GRAD_OP",
+                                            "FSDP shard grad op", NULL},
             .help = "ddp with gradients and optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = &dp_zero2,
@@ -85,7 +87,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
         {
             .name = "hsdp",
             .title = "HSDP",
-            .abroad = (const char *const[]){"HYBRID_SHARD", NULL},
+            .abroad = (const char *const[]){"HYBRID_SHARD", "FSDP hybrid shard", NULL},
             .help = "fsdp within groups of ranks, a node for example; gradient shards are averaged across the groups",
             .axes = MESH_ON_SHARD | MESH_ON_REPLICA,
             .mode = &dp_fsdp,

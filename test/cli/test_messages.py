@@ -112,7 +112,7 @@ CONFIGS = [
 WHOLE = [
     ('{}', 'model: needs a preset ("GPTSmall", say), or layers, heads and hidden'),
     ('[]', 'expected an object with name, device, world_size, ..., not []'),
-    ('{"model": {"preset": "GPTsmal"}}', 'model.preset: "GPTsmal" is not one of GPTSmall, GPTMedium, GPTLarge, GPTXL, GPT2.7B, GPT6.7B, GPT13B, GPT39B, GPT76B, GPT100B, GPT175B, GPT1T, Llama-2-7B, Llama-2-13B, Llama-2-70B, Llama-3.2-1B, Llama-3.2-3B, Llama-3-8B, Llama-3-70B, Llama-3.1-8B, Llama-3.1-70B, Llama-3.1-405B, Mistral-7B, Qwen2.5-7B, MPT-125M, MPT-350M, MPT-760M, MPT-1B, MPT-3B, MPT-7B, MPT-13B, MPT-30B, MPT-70B, GPT-2-small, GPT-2-medium, GPT-2-large, GPT-2-XL, GPT-3-175B, ResNet18, ResNet50, ResNet101, DeepLabV3-ResNet50, DeepLabV3-ResNet101; did you mean "GPTSmall"?'),
+    ('{"model": {"preset": "GPTsmal"}}', 'model.preset: "GPTsmal" is none of 61 known names; did you mean "GPTSmall"?'),
     ('{"model": {"preset": "GPTXL", "layers": 2}}', 'model: both a preset and model.layers are given; a preset says the sizes itself'),
     ('{"model": {"layers": 2}}', 'model.hidden: missing; expected layers, heads and hidden, or a preset'),
     ('{"model": {"layers": 2, "heads": 3, "hidden": 64}}', 'model.heads: 3 does not divide model.hidden 64'),

@@ -271,7 +271,7 @@ static void rows_that_cannot_be_read(void)
 {
     static const char *const wrong[][2] = {{"dpd,GPTSmall,8,8,0,1,1,8,keep,,1,1", "paradigm: \"dpd\" is not one of"},
                                            {"ddp,GPTSmall,\"8,8,0,1,1,8,keep,,1,1", "gpus: \"\"8\" is not a whole number"},
-                                           {"ddp,GPTTiny,8,8,0,1,1,8,keep,,1,1", "model: there is no GPTTiny; did you mean"},
+                                           {"ddp,GPTTiny,8,8,0,1,1,8,keep,,1,1", "model: there is no GPTTiny; dtbench list names"},
                                            {"ddp,GPTSmall,0,8,0,1,1,8,keep,,1,1", "gpus: \"0\" is not a whole number from 1"},
                                            {"ddp,GPTSmall,,8,0,1,1,8,keep,,1,1", "gpus: no value; expected a whole number from 1"},
                                            {"ddp,GPTSmall,8,8,0,1,1,8.5,keep,,1,1", "batch_per_replica: \"8.5\""},

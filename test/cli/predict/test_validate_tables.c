@@ -360,7 +360,7 @@ static void models_by_name(void)
     static const char *const reasons[] = {"",
                                           "",
                                           "",
-                                          "model: there is no Llama-9B; did you mean Llama-2-7B?",
+                                          "model: there is no Llama-9B; did you mean Llama-7B?",
                                           "Model: \"ResNet50\" is not a model that is trained on tokens",
                                           "hidden: no value"};
     struct validate_rows rows;
@@ -368,7 +368,7 @@ static void models_by_name(void)
     CHECK_OK(
         read_text("Model,layers,hidden,heads,Seq length,Micro batch size,Global batch size,GPUs,GPUs/node,TP,ZeRO stage,Step time (s),Peak "
                   "memory (GB)\n"
-                  "llama 2 7b,,,,4096,1,8,8,8,1,3,4,60\nmeta-llama/Llama-2-70B,,,,4096,1,8,8,8,8,0,OOM,\n"
+                  "meta-llama/Llama-2-7b-chat-hf,,,,4096,1,8,8,8,1,3,4,60\nmeta-llama/Llama-2-70B,,,,4096,1,8,8,8,8,0,OOM,\n"
                   "Llama-2-7B,2,128,2,64,1,8,8,8,1,3,4,60\nLlama-9B,,,,4096,1,8,8,8,1,3,4,60\nResNet50,,,,4096,1,8,8,8,1,3,4,60\n"
                   "my own,4,,4,4096,1,8,8,8,1,3,4,60\n",
                   &rows, path));
@@ -510,6 +510,8 @@ static void names_of_other_projects(void)
                  {"FSDP", "50257", PARADIGM_FSDP, 0, 50257, ""},
                  {"HSDP", "1.5K", PARADIGM_HSDP, 0, 1500, ""},
                  {"hsdp (shard 4)", "1k", PARADIGM_HSDP, 4, 1000, ""},
+                 {"FSDP (full shard)", "1k", PARADIGM_FSDP, 0, 1000, ""},
+                 {"DeepSpeed ZeRO stage 3", "1k", PARADIGM_FSDP, 0, 1000, ""},
                  {"ZeRO-1", "1k", PARADIGM_ZERO1, 0, 1000, ""},
                  {"zero1 group=16", "1k", PARADIGM_ZERO1, 0, 1000, ""},
                  {"2", "1k", PARADIGM_ZERO2, 0, 1000, ""},
