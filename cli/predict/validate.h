@@ -199,7 +199,7 @@ struct measured_table {
     bool is_study;                 /* it has a column "paradigm" */
     bool profile_sums;             /* the profile has sums of gradients in fp32 already, so that a row's own are not added */
     const char *paradigm;          /* of all rows of a table of meshes, from --set; NULL: as each row says */
-    bool comma_is_decimal;         /* in amounts */
+    bool has_decimal_comma;        /* an amount has one that cannot be anything else */
 };
 
 /* The text of dt_error_message() without "PATH:LINE: ", so that equal reasons of rows are equal

@@ -376,7 +376,7 @@ static bool note_reading(const struct measured_table *t, int i, enum measured_co
         unknown |= dt_same_name(name, without_unit[n]) && isdigit((unsigned char)text[strlen(text) - 1]);
     if (unknown)
         dt_append(run->note, sizeof run->note, "; ", "%.24s has no unit: %s", name, time ? "seconds" : "not used");
-    if (!t->comma_is_decimal && validate_is_ambiguous(text))
+    if (!t->has_decimal_comma && validate_is_ambiguous(text))
         dt_append(run->note, sizeof run->note, "; ", "%.24s %.16s is taken for %g", name, text, value);
     return time || !unknown;
 }

@@ -15,12 +15,12 @@ bool validate_is_missing(const char *text)
 
 static const struct unit {
     const char *name;
-    enum { NOTHING, SECONDS, BYTES, RATE } of;
+    enum { NOTHING, SECONDS, BYTES, RATE, SAMPLES } of;
     double scale;
-} units[] = {{"", NOTHING, 1},       {"s", SECONDS, 1},        {"sec", SECONDS, 1},    {"seconds", SECONDS, 1},  {"ms", SECONDS, 1e-3},
-             {"us", SECONDS, 1e-6},  {"µs", SECONDS, 1e-6},    {"min", SECONDS, 60},   {"minutes", SECONDS, 60}, {"MB", BYTES, 1e6},
-             {"MiB", BYTES, 0x1p20}, {"GB", BYTES, 1e9},       {"GiB", BYTES, 0x1p30}, {"tok/s", RATE, 1},       {"tokens/s", RATE, 1},
-             {"tok/s/gpu", RATE, 1}, {"tokens/s/gpu", RATE, 1}};
+} units[] = {{"", NOTHING, 1},       {"s", SECONDS, 1},         {"sec", SECONDS, 1},      {"seconds", SECONDS, 1},  {"ms", SECONDS, 1e-3},
+             {"us", SECONDS, 1e-6},  {"µs", SECONDS, 1e-6},     {"min", SECONDS, 60},     {"minutes", SECONDS, 60}, {"MB", BYTES, 1e6},
+             {"MiB", BYTES, 0x1p20}, {"GB", BYTES, 1e9},        {"GiB", BYTES, 0x1p30},   {"tok/s", RATE, 1},       {"tokens/s", RATE, 1},
+             {"tok/s/gpu", RATE, 1}, {"tokens/s/gpu", RATE, 1}, {"samples/s", SAMPLES, 1}};
 
 static const struct unit *unit_of(const char *name)
 {

@@ -220,14 +220,13 @@ static void find_columns(struct measured_table *t)
     t->is_study = t->columns[COLUMN_PARADIGM] >= 0;
 }
 
-/* Decimal commas, in a column of amounts where one cannot be anything else, are those of the whole
- * table. */
+/* A decimal comma, in a column of amounts where it cannot be anything else, tells how the whole
+ * table is written. */
 static void find_decimal_commas(struct measured_table *t)
 {
-    t->comma_is_decimal = t->csv.delimiter == ';';
     for (int c = 0; c < COLUMNS; c++)
         for (int row = 0; row < t->csv.row_count && columns[c].unit; row++)
-            t->comma_is_decimal |= validate_has_decimal_comma(dt_csv_field(&t->csv, row, t->columns[c]));
+            t->has_decimal_comma |= validate_has_decimal_comma(dt_csv_field(&t->csv, row, t->columns[c]));
 }
 
 /* The table's name of a column, or the first name that it is searched by. */
@@ -385,7 +384,9 @@ dt_status measured_wrong(const struct measured_table *t, int row, int column, co
 double measured_number(const struct measured_table *t, int row, int column)
 {
     const char *unit = columns[column].unit;
-    return validate_number(measured_text(t, row, column), unit ? unit : "", unit ? t->comma_is_decimal : t->csv.delimiter == ';');
+    const bool rate = column == COLUMN_TOKENS || column == COLUMN_ALL_TOKENS; /* "15,200" has thousands; nobody measures 15.2 */
+    return validate_number(measured_text(t, row, column), unit ? unit : "",
+                           (unit && t->has_decimal_comma) || (t->csv.delimiter == ';' && !rate));
 }
 
 dt_status measured_count(const struct measured_table *t, int row, int column, int *out)
