@@ -550,6 +550,17 @@ static void finish(void *context, const struct data_parallel *dp)
 
 /* ---- setting up ---- */
 
+/* Bytes of each gradient from backward to the update: of those of 16 bits that stay beside their
+ * sums in fp32, too, if a rank has all of them; 0: of gradient_dtype.
+ * Source  deepspeedai/DeepSpeed, deepspeed/runtime/pipe/engine.py, _exec_backward_pass: update_hp_grads(clear_lp_grads=False)
+ *         after a micro-batch, clear_lp_grads() before the next one */
+static double gradient_bytes(const struct experiment *e, const struct dt_profile *profile)
+{
+    size_t made = dt_dtype_bytes(e->model.dtype), added = dt_dtype_bytes(experiment_gradient_dtype(e));
+    bool keeps = profile->memory.keeps_narrow_gradients && made < added && e->strategy.mode->holds.gradients != DP_SHARE;
+    return fmax(profile->memory.gradient_bytes, keeps ? (double)(made + added) : 0);
+}
+
 dt_status framework_create(const struct experiment *e, const struct dt_profile *profile, struct framework **out)
 {
     struct framework *f = calloc(1, sizeof *f);
@@ -562,7 +573,7 @@ dt_status framework_create(const struct experiment *e, const struct dt_profile *
         (struct pipeline_extra){.change_passes = change_passes, .change_plan = change_plan, .run = run, .finish = finish, .context = f};
     f->options = (struct trainer_options){
         .partition = profile->schedule.fills_stages ? framework_fill_stages : NULL,
-        .gradient_bytes = profile->memory.gradient_bytes,
+        .gradient_bytes = gradient_bytes(e, profile),
         .wide_reduction = profile->schedule.wide_gradients,
         .key_pieces = profile->schedule.key_pieces,
         .sums_in_turn = profile->schedule.sums_in_turn,

@@ -127,6 +127,9 @@ static const struct dt_field after_kernels[] = {
      .description = "Copies of a weight's gradient while it is made, in addition to the buffer that it is added to."},
     {"memory.gradient_bytes", DT_FIELD_NUMBER, AT(memory.gradient_bytes), .max = 64, .initial = "0",
      .description = "Bytes of a parameter's gradient from backward to the update, copies in other types included; 0: the model's dtype."},
+    {"memory.keeps_narrow_gradients", DT_FIELD_INT, AT(memory.keeps_narrow_gradients), .max = 1, .initial = "0",
+     .description = "1: with gradients of 16 bits that are added up in fp32, those of one micro-batch stay until the next backward, and "
+                    "through the update (none with zero2, fsdp, hsdp); 0: each is freed once it is added."},
     {"memory.update_bytes", DT_FIELD_NUMBER, AT(memory.update_bytes), .max = 64, .initial = "0",
      .description = "Bytes per parameter that a rank updates, held during the update of master weights by gradients of 16 bits (none with "
                     "fsdp, hsdp): copies in fp32."},

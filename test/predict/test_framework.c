@@ -110,7 +110,7 @@ static void products_in_fp8(void)
     CHECK(copies - held == 2.0 * BLOCKS && blocks.all_reduce_bytes == ddp.all_reduce_bytes, "no amaxes: %g bytes", blocks.all_reduce_bytes);
 }
 
-static double held_gradients(const char *keys, double update_bytes)
+static double held_gradients(const char *keys, double update_bytes, int keeps)
 {
     char text[512];
     struct simulated_system *system;
@@ -121,6 +121,7 @@ static double held_gradients(const char *keys, double update_bytes)
     CHECK_OK(experiments_parse(text, strlen(text), "test", NULL, 0, &e, &count));
     CHECK_OK(simulated_system_create(e, &system));
     system->costs.profile.memory.update_bytes = update_bytes;
+    system->costs.profile.memory.keeps_narrow_gradients = keeps;
     run(e, system, &result);
     double bytes = (double)result.ranks[0].memory.device.peak_bytes[DT_GRADIENTS];
     measure_result_finish(&result);
@@ -133,14 +134,35 @@ static double held_gradients(const char *keys, double update_bytes)
  * the parameters of two ranks. fp32 gradients, and fsdp's, are not copied. */
 static void updates_copy_gradients(void)
 {
-    double params = held_gradients("\"paradigm\": \"ddp\"", 0) / 2;
-    double copied = held_gradients("\"paradigm\": \"ddp\"", 6);
+    double params = held_gradients("\"paradigm\": \"ddp\"", 0, 0) / 2;
+    double copied = held_gradients("\"paradigm\": \"ddp\"", 6, 0);
     CHECK(fabs(copied / (8 * params) - 1) < 0.01, "%g bytes for %g parameters", copied, params);
-    double shared = held_gradients("\"paradigm\": \"zero1\"", 6) - held_gradients("\"paradigm\": \"zero1\"", 0);
+    double shared = held_gradients("\"paradigm\": \"zero1\"", 6, 0) - held_gradients("\"paradigm\": \"zero1\"", 0, 0);
     CHECK(fabs(shared / (3 * params) - 1) < 0.01, "%g bytes for %g parameters", shared, params / 2);
     const char *const without[] = {"\"paradigm\": \"ddp\", \"gradient_dtype\": \"fp32\"", "\"paradigm\": \"fsdp\""};
     for (int i = 0; i < 2; i++)
-        CHECK(held_gradients(without[i], 6) == held_gradients(without[i], 0), "%s", without[i]);
+        CHECK(held_gradients(without[i], 6, 0) == held_gradients(without[i], 0, 0), "%s", without[i]);
+}
+
+/* 16-bit gradients that stay beside their sums in fp32 take 2 bytes more of each parameter, unless ranks divide the gradients, or there
+ * are no wider sums. */
+static void narrow_gradients_stay(void)
+{
+    double params = held_gradients("\"paradigm\": \"ddp\"", 0, 0) / 2;
+    static const struct {
+        const char *keys;
+        double bytes; /* more, of each parameter */
+    } cases[] = {
+        {"\"paradigm\": \"ddp\", \"gradient_dtype\": \"fp32\"", 2},
+        {"\"paradigm\": \"zero1\", \"gradient_dtype\": \"fp32\"", 2},
+        {"\"paradigm\": \"zero2\", \"gradient_dtype\": \"fp32\"", 0},
+        {"\"paradigm\": \"fsdp\", \"gradient_dtype\": \"fp32\"", 0},
+        {"\"paradigm\": \"ddp\"", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double more = held_gradients(cases[i].keys, 0, 1) - held_gradients(cases[i].keys, 0, 0);
+        CHECK(fabs(more / params - cases[i].bytes) < 0.01, "%s: %g bytes more for %g parameters", cases[i].keys, more, params);
+    }
 }
 
 /* Tensor parallelism: with delayed scaling, all ranks' amaxes are reduced after each forward and
@@ -487,6 +509,7 @@ static const struct test_case cases[] = {
     {"sequence parallelism gathers as a collective", only_shards_cost_gathers},
     {"products in FP8", products_in_fp8},
     {"an update copies gradients", updates_copy_gradients},
+    {"narrow gradients stay beside wider sums", narrow_gradients_stay},
     {"amaxes of parts of tensors", amaxes_of_parts},
     {"MXFP8 needs a rate of its own", mxfp8_needs_its_rate},
     {"shares are copied", shares_are_copied},
