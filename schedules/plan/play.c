@@ -10,6 +10,12 @@ struct made {
     double time; /* time of its arrival */
 };
 
+/* A virtual stage, looked up once instead of for each action. */
+struct place {
+    int previous, next;                         /* ranks of v - 1 and v + 1; -1: there is none */
+    double seconds[ACTION_BACKWARD_WEIGHT + 1]; /* of each kind of pass */
+};
+
 /* One rank in the play. */
 struct player {
     int at;                        /* its next action */
@@ -25,6 +31,7 @@ struct play {
     int stages, virtual_stages, micro_batches;
     struct made *activations, *gradients; /* [virtual_stages, micro_batches] */
     struct player *ranks;                 /* [stages] */
+    struct place *places;                 /* [virtual_stages] */
 };
 
 /* ---- senders and receivers ---- */
@@ -34,12 +41,10 @@ static bool concerns_gradients(uint8_t op)
     return op == ACTION_RECV_GRADIENT || op == ACTION_SEND_GRADIENT;
 }
 
-/* The rank at the other end of a message. */
-static int peer_of(const struct plan *plan, const struct action *a)
+/* The rank at the other end of a message of virtual stage v. */
+static int peer_of(const struct play *p, int v, const struct action *a)
 {
-    int v = plan_virtual_stage(plan, a);
-    bool next = a->op == ACTION_SEND_OUTPUT || a->op == ACTION_RECV_GRADIENT;
-    return plan_rank_of(plan, next ? v + 1 : v - 1);
+    return a->op == ACTION_SEND_OUTPUT || a->op == ACTION_RECV_GRADIENT ? p->places[v].next : p->places[v].previous;
 }
 
 /* The message that virtual stage `v` needs. */
@@ -73,7 +78,7 @@ static void describe(char *text, size_t bytes, const struct play *p, int rank)
     char pass[32], from[48];
     name_pass(pass, sizeof pass, plan, p->ranks[rank].at);
     if (action_receives(a))
-        snprintf(from, sizeof from, "rank %d", peer_of(plan, a));
+        snprintf(from, sizeof from, "rank %d", peer_of(p, plan_virtual_stage(plan, a), a));
     else
         snprintf(from, sizeof from, "its own part %d", input ? a->part - 1 : a->part + 1);
     snprintf(text, bytes, "rank %d cannot run %s, which needs the %s from %s", rank, pass, input ? "input" : "gradient", from);
@@ -83,7 +88,7 @@ static void describe(char *text, size_t bytes, const struct play *p, int rank)
 static int awaited(const struct play *p, int rank)
 {
     const struct action *a = &p->plans[rank].actions[p->ranks[rank].at];
-    return action_receives(a) ? peer_of(&p->plans[rank], a) : rank;
+    return action_receives(a) ? peer_of(p, plan_virtual_stage(&p->plans[rank], a), a) : rank;
 }
 
 /* No rank can go on: from the first waiting rank, follow whom each one waits for, until a rank
@@ -163,24 +168,23 @@ static double message_s(const struct play *p, int from, int to)
     return uneven && uneven->nodes && uneven->nodes[from] != uneven->nodes[to] ? uneven->send_away : p->times->send;
 }
 
-static void send(struct play *p, int rank, const struct action *a)
+static void send(struct play *p, int rank, int v, const struct action *a)
 {
-    const struct plan *plan = &p->plans[rank];
     bool gradient = concerns_gradients(a->op);
-    int v = plan_virtual_stage(plan, a), channel = plan_channel(plan, a);
+    int channel = plan_channel(&p->plans[rank], a);
     double *arrived = &p->ranks[rank].arrived[channel], begins = p->ranks[rank].now;
     if (p->times->uneven && *arrived > begins) /* messages of a channel are sent one after another */
         begins = *arrived;
-    *arrived = begins + message_s(p, rank, peer_of(plan, a));
+    *arrived = begins + message_s(p, rank, peer_of(p, v, a));
     *made_for(p, gradient, gradient ? v - 1 : v + 1, a->micro_batch) = (struct made){++p->ranks[rank].sent[channel], *arrived};
 }
 
-static dt_status receive(struct play *p, int rank, const struct action *a, bool *ran)
+static dt_status receive(struct play *p, int rank, int v, const struct action *a, bool *ran)
 {
     const struct plan *plan = &p->plans[rank];
-    const struct made *m = made_for(p, concerns_gradients(a->op), plan_virtual_stage(plan, a), a->micro_batch);
-    int peer = peer_of(plan, a), *received = &p->ranks[peer].received[plan_channel(plan, a)],
-        *sent = &p->ranks[peer].sent[plan_channel(plan, a)];
+    const struct made *m = made_for(p, concerns_gradients(a->op), v, a->micro_batch);
+    struct player *peer = &p->ranks[peer_of(p, v, a)];
+    int channel = plan_channel(plan, a), *received = &peer->received[channel], *sent = &peer->sent[channel];
     if (m->number == 0 && *sent == *received) {
         *ran = false; /* the message has not arrived */
         return DT_OK;
@@ -194,31 +198,25 @@ static dt_status receive(struct play *p, int rank, const struct action *a, bool 
 }
 
 /* A message between two parts of one rank arrives as soon as the pass that makes it has run. */
-static bool is_made(const struct play *p, int rank, const struct action *a)
+static bool is_made(const struct play *p, int v, const struct action *a)
 {
-    const struct plan *plan = &p->plans[rank];
-    return a->op != ACTION_TAKE_OVER || made_for(p, false, plan_virtual_stage(plan, a), a->micro_batch)->number > 0;
+    return a->op != ACTION_TAKE_OVER || made_for(p, false, v, a->micro_batch)->number > 0;
 }
 
 /* Note what this rank has made for its own next part. */
-static void keep_for_own_part(struct play *p, int rank, const struct action *a)
+static void keep_for_own_part(struct play *p, int rank, int v, const struct action *a)
 {
-    const struct plan *plan = &p->plans[rank];
-    int v = plan_virtual_stage(plan, a);
-    if (a->op == ACTION_FORWARD && v + 1 < p->virtual_stages && plan_rank_of(plan, v + 1) == rank)
+    if (a->op == ACTION_FORWARD && p->places[v].next == rank)
         *made_for(p, false, v + 1, a->micro_batch) = (struct made){.number = 1, .time = p->ranks[rank].now};
     if (a->op == ACTION_GIVE_BACK)
         *made_for(p, true, v - 1, a->micro_batch) = (struct made){.number = 1, .time = p->ranks[rank].now};
 }
 
 /* Whether a backward pass lacks the gradient that another part of the rank has to make. */
-static bool lacks_own_gradient(const struct play *p, int rank, const struct action *a)
+static bool lacks_own_gradient(const struct play *p, int rank, int v, const struct action *a)
 {
-    const struct plan *plan = &p->plans[rank];
-    int v = plan_virtual_stage(plan, a);
     bool reads = a->op == ACTION_BACKWARD || a->op == ACTION_BACKWARD_INPUT;
-    bool own = reads && v + 1 < p->virtual_stages && plan_rank_of(plan, v + 1) == rank;
-    return own && made_for(p, true, v, a->micro_batch)->number == 0;
+    return reads && p->places[v].next == rank && made_for(p, true, v, a->micro_batch)->number == 0;
 }
 
 /* Play the next action of `rank` if it can run; *ran: whether it did. */
@@ -226,24 +224,38 @@ static dt_status play_action(struct play *p, int rank, double **ends, bool *ran)
 {
     const struct plan *plan = &p->plans[rank];
     const struct action *a = &plan->actions[p->ranks[rank].at];
-    *ran = is_made(p, rank, a) && !lacks_own_gradient(p, rank, a);
+    const int v = plan_virtual_stage(plan, a);
+    *ran = is_made(p, v, a) && !lacks_own_gradient(p, rank, v, a);
     if (!*ran)
         return DT_OK;
     if (a->op != ACTION_RECV_GRADIENT)
         p->ranks[rank].now += early_of(plan, p->ranks[rank].at, p->times);
-    p->ranks[rank].now += duration(plan, p->times, a);
+    if (a->op <= ACTION_BACKWARD_WEIGHT)
+        p->ranks[rank].now += p->places[v].seconds[a->op];
     if (action_sends(a))
-        send(p, rank, a);
+        send(p, rank, v, a);
     else if (action_receives(a))
-        DT_TRY(receive(p, rank, a, ran));
+        DT_TRY(receive(p, rank, v, a, ran));
     else
-        keep_for_own_part(p, rank, a);
+        keep_for_own_part(p, rank, v, a);
     if (!*ran)
         return DT_OK;
     if (ends)
         ends[rank][p->ranks[rank].at] = p->ranks[rank].now;
     p->ranks[rank].at++;
     return DT_OK;
+}
+
+static void find_places(struct play *p)
+{
+    for (int v = 0; v < p->virtual_stages; v++) {
+        const struct plan *plan = &p->plans[plan_rank_of(&p->plans[0], v)];
+        struct action pass = {.part = (uint8_t)(v / p->stages)};
+        p->places[v].previous = v > 0 ? plan_rank_of(plan, v - 1) : -1;
+        p->places[v].next = v + 1 < p->virtual_stages ? plan_rank_of(plan, v + 1) : -1;
+        for (pass.op = 0; pass.op <= ACTION_BACKWARD_WEIGHT; pass.op++)
+            p->places[v].seconds[pass.op] = duration(plan, p->times, &pass);
+    }
 }
 
 static dt_status play_all(struct play *p, double **ends)
@@ -272,14 +284,19 @@ dt_status plan_play(const struct plan *plans, int stages, const struct plan_time
         .virtual_stages = stages * plans[0].parts,
         .micro_batches = plans[0].micro_batches,
         .ranks = calloc((size_t)stages, sizeof *p.ranks),
+        .places = calloc((size_t)(stages * plans[0].parts), sizeof *p.places),
     };
     size_t places = (size_t)p.virtual_stages * (size_t)p.micro_batches;
     p.activations = calloc(places, sizeof *p.activations);
     p.gradients = calloc(places, sizeof *p.gradients);
-    bool all = p.ranks && p.activations && p.gradients;
-    dt_status status = all ? play_all(&p, ends) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d stages", stages);
+    bool all = p.ranks && p.places && p.activations && p.gradients;
+    dt_status status = all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d stages", stages);
+    if (all)
+        find_places(&p);
+    DT_THEN(status, play_all(&p, ends));
     free(p.gradients);
     free(p.activations);
+    free(p.places);
     free(p.ranks);
     return status;
 }
