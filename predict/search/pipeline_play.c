@@ -88,12 +88,19 @@ static double after_passes_s(const struct pipeline_play *p, const struct pass_ti
     return after;
 }
 
-static double longest_s(const struct pipeline_play *p, const struct pass_times *t, const struct plan_times *times)
+/* How long the step is. alone: without sending gradients, which is never longer. */
+struct played {
+    double whole, alone;
+};
+
+static struct played longest_s(const struct pipeline_play *p, const struct pass_times *t, const struct plan_times *times)
 {
-    double longest = 0;
+    struct played longest = {0};
     for (int k = 0; k < p->stages; k++) {
         struct rank_time rank = plan_rank_time(&p->plans[k], times, p->ends[k]);
-        longest = fmax(longest, (k == 0 ? rank.end - rank.begin : rank.busy) + after_passes_s(p, t, k, rank.end));
+        double passes = k == 0 ? rank.end - rank.begin : rank.busy;
+        longest.whole = fmax(longest.whole, passes + after_passes_s(p, t, k, rank.end));
+        longest.alone = fmax(longest.alone, passes + t->update_s * blocks_of_rank(p, k));
     }
     return longest;
 }
@@ -111,16 +118,24 @@ static double least_of_inputs(const struct experiment *e)
     return samples * dt_model_units(&e->model) < many_rows ? 0.2 : 0.5;
 }
 
+/* The shortest of the steps in which gradients of inputs take different parts of a backward pass.
+ * Passes wait for the same others in all of them. So a step without its gradients is as long as the
+ * longest of fixed chains of passes, and each chain's time is linear in that part. The maximum of
+ * linear functions is convex: from the point where it grows it grows at least as fast, and once it
+ * has to exceed the shortest step the others need not be played. */
 static dt_status play_shortest(struct pipeline_play *p, const struct pass_times *t, double least, double *out)
 {
     struct plan_uneven_times uneven = {.parts = p->parts, .window = p->window, .nodes = p->nodes, .send_away = t->messages.away_s};
     struct plan_times times = {.uneven = &uneven, .send = t->messages.near_s};
-    double most = plan_has_halves(&p->plans[0]) ? 0.95 : 0.55;
+    double most = plan_has_halves(&p->plans[0]) ? 0.95 : 0.55, before = INFINITY, next = 0;
     *out = INFINITY;
-    for (double inputs = least; inputs < most; inputs += 0.1) {
+    for (double inputs = least; inputs < most && next < *out; inputs += 0.1) {
         divide_passes(p, t, inputs);
         DT_TRY(plan_play(p->plans, p->stages, &times, p->ends));
-        *out = fmin(*out, longest_s(p, t, &times));
+        struct played played = longest_s(p, t, &times);
+        *out = fmin(*out, played.whole);
+        next = played.alone > before ? 2 * played.alone - before : 0;
+        before = played.alone;
     }
     return DT_OK;
 }
