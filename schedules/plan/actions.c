@@ -51,15 +51,6 @@ dt_status plan_rewrite(struct plan *plan, dt_status (*each)(void *context, const
     return DT_OK;
 }
 
-/* In a folded plan the neighbours of odd parts are on the opposite side. */
-enum plan_channel plan_channel(const struct plan *plan, const struct action *action)
-{
-    bool backwards = plan->folded && action->part % 2 == 1;
-    if (action->op == ACTION_RECV_GRADIENT || action->op == ACTION_SEND_GRADIENT)
-        return backwards ? PLAN_GRADIENTS_UP : PLAN_GRADIENTS_DOWN;
-    return backwards ? PLAN_ACTIVATIONS_DOWN : PLAN_ACTIVATIONS_UP;
-}
-
 const char *action_name(enum action_op op)
 {
     static const char *const names[ACTION_OPS] = {
@@ -101,11 +92,6 @@ char action_letter(enum action_op op)
     static const char letters[ACTION_OPS] = {
         [ACTION_FORWARD] = 'F', [ACTION_BACKWARD] = 'B', [ACTION_BACKWARD_INPUT] = 'I', [ACTION_BACKWARD_WEIGHT] = 'W'};
     return letters[op];
-}
-
-bool action_computes(const struct action *action)
-{
-    return action->op <= ACTION_FORWARD_BACKWARD;
 }
 
 const struct action *plan_next_computing(const struct plan *plan, int at)

@@ -150,8 +150,15 @@ struct plan_kept {
 
 struct plan_kept plan_keeps(const struct plan *plan);
 
-/* The channel of an ACTION_SEND_* or ACTION_RECV_* action. */
-enum plan_channel plan_channel(const struct plan *plan, const struct action *action);
+/* The channel of an ACTION_SEND_* or ACTION_RECV_* action. In a folded plan the neighbours of odd
+ * parts are on the opposite side. */
+static inline enum plan_channel plan_channel(const struct plan *plan, const struct action *action)
+{
+    bool backwards = plan->folded && action->part % 2 == 1;
+    if (action->op == ACTION_RECV_GRADIENT || action->op == ACTION_SEND_GRADIENT)
+        return backwards ? PLAN_GRADIENTS_UP : PLAN_GRADIENTS_DOWN;
+    return backwards ? PLAN_ACTIVATIONS_DOWN : PLAN_ACTIVATIONS_UP;
+}
 static inline bool plan_channel_goes_up(enum plan_channel channel)
 {
     return channel == PLAN_ACTIVATIONS_UP || channel == PLAN_GRADIENTS_UP;
@@ -162,7 +169,10 @@ const char *action_name(enum action_op op);
 /* F, B, I or W, as in order files; 0 for other actions. */
 char action_letter(enum action_op op);
 /* Whether kernels of a group (or a part) run. */
-bool action_computes(const struct action *action);
+static inline bool action_computes(const struct action *action)
+{
+    return action->op <= ACTION_FORWARD_BACKWARD;
+}
 /* Whether backward passes are in halves: inputs' gradients, and weights' gradients later. */
 bool plan_has_halves(const struct plan *plan);
 static inline bool action_sends(const struct action *action)

@@ -142,6 +142,8 @@ static struct plan_part_times times_of(const struct plan *plan, const struct pla
 
 static double duration(const struct plan *plan, const struct plan_times *t, const struct action *a)
 {
+    if (!action_computes(a))
+        return 0;
     struct plan_part_times part = times_of(plan, t, a);
     return a->op == ACTION_FORWARD           ? part.forward
            : a->op == ACTION_BACKWARD        ? part.backward_input + part.backward_weight
