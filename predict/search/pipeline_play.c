@@ -88,9 +88,9 @@ static double after_passes_s(const struct pipeline_play *p, const struct pass_ti
     return after;
 }
 
-/* How long the step is. alone: without sending gradients, which is never longer. */
+/* How long the step is. convex: no longer; see play_shortest. */
 struct played {
-    double whole, alone;
+    double whole, convex;
 };
 
 static struct played longest_s(const struct pipeline_play *p, const struct pass_times *t, const struct plan_times *times)
@@ -98,9 +98,9 @@ static struct played longest_s(const struct pipeline_play *p, const struct pass_
     struct played longest = {0};
     for (int k = 0; k < p->stages; k++) {
         struct rank_time rank = plan_rank_time(&p->plans[k], times, p->ends[k]);
-        double passes = k == 0 ? rank.end - rank.begin : rank.busy;
-        longest.whole = fmax(longest.whole, passes + after_passes_s(p, t, k, rank.end));
-        longest.alone = fmax(longest.alone, passes + t->update_s * blocks_of_rank(p, k));
+        double passes = k == 0 ? rank.end - rank.begin : rank.busy, whole = passes + after_passes_s(p, t, k, rank.end);
+        longest.whole = fmax(longest.whole, whole);
+        longest.convex = fmax(longest.convex, p->plans[k].parts == 1 ? whole : passes + t->update_s * blocks_of_rank(p, k));
     }
     return longest;
 }
@@ -119,10 +119,12 @@ static double least_of_inputs(const struct experiment *e)
 }
 
 /* The shortest of the steps in which gradients of inputs take different parts of a backward pass.
- * Passes wait for the same others in all of them. So a step without its gradients is as long as the
- * longest of fixed chains of passes, and each chain's time is linear in that part. The maximum of
- * linear functions is convex: from the point where it grows it grows at least as fast, and once it
- * has to exceed the shortest step the others need not be played. */
+ * Passes wait for the same others in all of them. So a step without sending its gradients is as
+ * long as the longest of fixed chains of passes, and each chain's time is linear in that part. With
+ * one part of the model on each rank, gradients are sent from the beginning of the rank's last
+ * pass, which adds a linear time; with more, the parts may complete theirs in another order. The
+ * maximum of linear functions is convex: from the point where it grows it grows at least as fast,
+ * and once it has to exceed the shortest step the others need not be played. */
 static dt_status play_shortest(struct pipeline_play *p, const struct pass_times *t, double least, double *out)
 {
     struct plan_uneven_times uneven = {.parts = p->parts, .window = p->window, .nodes = p->nodes, .send_away = t->messages.away_s};
@@ -134,8 +136,8 @@ static dt_status play_shortest(struct pipeline_play *p, const struct pass_times 
         DT_TRY(plan_play(p->plans, p->stages, &times, p->ends));
         struct played played = longest_s(p, t, &times);
         *out = fmin(*out, played.whole);
-        next = played.alone > before ? 2 * played.alone - before : 0;
-        before = played.alone;
+        next = played.convex > before ? 2 * played.convex - before : 0;
+        before = played.convex;
     }
     return DT_OK;
 }
