@@ -164,7 +164,7 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
     dt_status status = p.plans && p.ends && p.nodes && p.blocks && p.parts
                            ? find_blocks(e, virtual_stages, p.blocks)
                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", stages);
-    DT_THEN(status, plans_make(order.row, &order.shape, p.plans));
+    DT_THEN(status, plans_of_stages(order.row, &order.shape, NULL, stages, p.plans)); /* playing checks them */
     for (int k = 0; status == DT_OK && k < stages; k++) {
         p.ends[k] = malloc((size_t)p.plans[k].count * sizeof **p.ends);
         status = dt_allocated(p.ends[k], "no host memory for the plans of %d stages", stages);

@@ -412,9 +412,9 @@ dt_status plans_make(const struct pipeline_order *order, const struct order_shap
 /* Finish the plans, and free the array, which is from malloc. Takes NULL. */
 void plans_destroy(struct plan *plans, int stages);
 
-/* The plans of some ranks only, out [count], all different. If the order can emit a single rank,
- * the plans are not played: the tests prove that named orders run. Owner of out: the caller, also
- * after a failure. */
+/* The plans of some ranks only, out [count], all different; stages NULL: of the first ones. If the
+ * order can emit a single rank, the plans are not played: the tests prove that named orders run.
+ * Owner of out: the caller, also after a failure. */
 dt_status plans_of_stages(const struct pipeline_order *order, const struct order_shape *shape, const int *stages, int count,
                           struct plan *out);
 

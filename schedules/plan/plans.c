@@ -44,8 +44,9 @@ static dt_status take_from_all(const struct pipeline_order *order, const struct 
     DT_TRY(dt_allocated(plans, "no host memory for the plans of %d stages", shape->stages));
     dt_status status = plans_make(order, shape, plans);
     for (int i = 0; status == DT_OK && i < count; i++) {
-        out[i] = plans[stages[i]];
-        plans[stages[i]] = (struct plan){0};
+        struct plan *one = &plans[stages ? stages[i] : i];
+        out[i] = *one;
+        *one = (struct plan){0};
     }
     plans_destroy(plans, shape->stages);
     return status;
@@ -59,7 +60,7 @@ dt_status plans_of_stages(const struct pipeline_order *order, const struct order
     if (!order->emit)
         return take_from_all(order, shape, stages, count, out);
     for (int i = 0; i < count; i++) {
-        DT_TRY(pipeline_order_emit_rank(order, shape, stages[i], &out[i]));
+        DT_TRY(pipeline_order_emit_rank(order, shape, stages ? stages[i] : i, &out[i]));
         DT_TRY(plan_add_messages(&out[i]));
     }
     return DT_OK;
