@@ -388,7 +388,7 @@ static void models_by_name(void)
     validate_rows_finish(&rows);
 }
 
-/* A model that is no preset: its name tells what its layers are, and --set overrides that. */
+/* The name of a model that is no preset tells what its layers are, and --set overrides that. */
 static void architectures_by_name(void)
 {
     struct validate_system system = system_of_study;
