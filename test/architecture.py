@@ -49,6 +49,7 @@ ALLOWED = {
     'gpt/cpu/attention': ['gpt', 'lib/kernels/cpu'],
     'gpt/cpu': ['gpt', 'gpt/cpu/attention', 'gpt/cpu/loops', 'gpt/cpu/matmul', 'lib/device/cpu', 'lib/kernels/cpu'],
     'gpt/cuda': ['gpt', 'lib/config', 'lib/device/cuda', 'lib/kernels', 'lib/kernels/cuda', 'lib/model'],
+    'gpt/cuda/attention': ['gpt/cuda'],
     'vision': ['lib/comm', 'lib/config', 'lib/cost', 'lib/device', 'lib/kernels', 'lib/model'],
     'vision/cost': ['lib/cost', 'lib/device', 'lib/kernels', 'lib/model', 'vision'],
     'vision/cpu/loops': ['lib/kernels/cpu'],

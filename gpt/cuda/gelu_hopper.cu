@@ -26,7 +26,7 @@ struct gelu_tiles {
     static constexpr int GROUPS = 2, GROUP_ROWS = 64, ROWS = GROUPS * GROUP_ROWS, WARPS = GROUPS * 4;
     static constexpr int HALVES = 2, HALF = 128, COLUMNS = HALVES * HALF; /* of each of a warpgroup's products */
     static constexpr int DEPTH = 64, SPAN = DEPTH * 2, STAGES = 3;
-    static constexpr int THREADS = (GROUPS + 1) * 128, COPY_REGISTERS = 24, PRODUCT_REGISTERS = 240; /* as in attention_hopper.cu */
+    static constexpr int THREADS = (GROUPS + 1) * 128, COPY_REGISTERS = 24, PRODUCT_REGISTERS = 240; /* as in attention/forward_hopper.cu */
     /* [ROWS][DEPTH] of dy, and [COLUMNS / DEPTH][DEPTH][DEPTH] of w: rows in memory have SPAN
      * bytes, which the copies swizzle. */
     static constexpr int DY_ELEMS = ROWS * DEPTH, CHUNK_ELEMS = DEPTH * DEPTH, STAGE_ELEMS = DY_ELEMS + COLUMNS * DEPTH;

@@ -13,8 +13,8 @@ extern "C" {
 
 enum { GPT_CUDA_ARRIVALS = 4096 };
 
-/* Kernels for Hopper's warpgroups, as bits of dt_trials.in_use: attention_hopper.cu,
- * attention_backward_hopper.cu, gelu_hopper.cu. */
+/* Kernels for Hopper's warpgroups, as bits of dt_trials.in_use: attention/forward_hopper.cu,
+ * attention/backward_hopper.cu, gelu_hopper.cu. */
 enum { GPT_CUDA_HOPPER_ATTENTION = 1, GPT_CUDA_HOPPER_ATTENTION_GRADIENT = 2, GPT_CUDA_HOPPER_GELU = 4 };
 
 struct gpt_kernels {
@@ -26,8 +26,8 @@ struct gpt_kernels {
     float *rope; /* rope.cu: [T, 2, w / 2] device memory, cosines and sines of every position; NULL for a model without rope */
 };
 
-/* The entries of the table: attention.cu, embedding.cu, flat.cu, head_norm.cu, loss.cu, norm.cu,
- * rope.cu, rows.cu, swiglu.cu; linear.c on cuBLASLt. */
+/* The entries of the table: attention/attention.cu, embedding.cu, flat.cu, head_norm.cu, loss.cu,
+ * norm.cu, rope.cu, rows.cu, swiglu.cu; linear.c on cuBLASLt. */
 #define GPT_CUDA_DECLARE(entry, arguments, ...) GPT_KERNEL_FUNCTION(gpt_cuda_##entry, arguments);
 GPT_KERNELS(GPT_CUDA_DECLARE, GPT_NO_KERNEL_ROW, GPT_CUDA_DECLARE)
 GPT_FUSED_KERNELS(GPT_CUDA_DECLARE)
@@ -42,8 +42,8 @@ void gpt_cuda_tuned(const struct gpt_kernels *k, struct dt_tuned *out);
  * heads have an odd width. */
 dt_status gpt_cuda_rope_create(struct gpt_kernels *k, struct dt_stream *stream);
 
-/* attention.cu: whether this GPU's blocks can have the shared memory that the model's attention
- * needs, by the heads' width and the dtype. Called once, before the first step. Errors:
+/* attention/attention.cu: whether this GPU's blocks can have the shared memory that the model's
+ * attention needs, by the heads' width and the dtype. Called once, before the first step. Errors:
  * DT_ERR_UNAVAILABLE. */
 dt_status gpt_cuda_attention_check(struct gpt_kernels *k);
 

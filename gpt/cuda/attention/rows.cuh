@@ -6,7 +6,7 @@
 #ifndef GPT_CUDA_ATTENTION_ROWS_CUH
 #define GPT_CUDA_ATTENTION_ROWS_CUH
 
-#include "gpt/cuda/attention_tile.cuh"
+#include "gpt/cuda/attention/tile.cuh"
 
 namespace gpt_cuda {
 

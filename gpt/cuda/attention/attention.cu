@@ -1,5 +1,5 @@
 /* Attention on the GPU: checks, sizes, and the choice of kernels. */
-#include "gpt/cuda/attention_tile.cuh"
+#include "gpt/cuda/attention/tile.cuh"
 
 namespace {
 

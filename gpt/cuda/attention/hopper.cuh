@@ -8,7 +8,7 @@
 #ifndef GPT_CUDA_ATTENTION_HOPPER_CUH
 #define GPT_CUDA_ATTENTION_HOPPER_CUH
 
-#include "gpt/cuda/attention_tile.cuh"
+#include "gpt/cuda/attention/tile.cuh"
 #include "gpt/cuda/hopper.cuh"
 
 namespace gpt_cuda {

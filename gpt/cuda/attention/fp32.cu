@@ -3,12 +3,12 @@
  *
  * Tiles of Br = 32 queries by Bc = 32 keys, 256 threads. Eight lanes share a row: lane i of the
  * eight computes the scores of keys i, i + 8, ..., and the output's columns i, i + 8, .... Backward
- * is two kernels as in attention_backward.cu: blocks of one have queries, blocks of the other have
+ * is two kernels as in backward.cu: blocks of one have queries, blocks of the other have
  * keys.
  *
  * Floor: 2 * T^2 * width FLOPs forward, and 7 / 2 of that backward, for one head on the FMA units;
  * but each FMA here reads shared memory, which is slower. */
-#include "gpt/cuda/attention_tile.cuh"
+#include "gpt/cuda/attention/tile.cuh"
 
 namespace gpt_cuda {
 

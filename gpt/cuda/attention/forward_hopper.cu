@@ -1,19 +1,19 @@
 /* Attention forward on Hopper's tensor cores, for compute capability 9.0 only: compiled for sm_90a.
  *
  * A block has ROWS queries, 64 for each of two warpgroups, and loops over tiles of KEYS keys with
- * an online softmax, as attention_forward.cu does. One thread of a third warpgroup copies queries,
+ * an online softmax, as forward.cu does. One thread of a third warpgroup copies queries,
  * keys and values to shared memory, two tiles ahead; it waits for the warps that read a tile, and
  * they wait for the tile. A warpgroup queues the scores of a tile, and after them the product of
  * weights and values of the tile before: softmax and dropout run during the second product. The two
  * warpgroups wait only for copies, not for each other, so that the softmax of one can run during
  * the products of the other.
  *
- * Floor: as in attention_forward.cu, at the rate of wgmma.
+ * Floor: as in forward.cu, at the rate of wgmma.
  *
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Shah et al., "FlashAttention-3", NeurIPS
  *         2024, sections 3.1 and 3.2: a warp that copies, and products of two tiles at a time. */
-#include "gpt/cuda/attention_hopper.cuh"
-#include "gpt/cuda/attention_rows.cuh"
+#include "gpt/cuda/attention/hopper.cuh"
+#include "gpt/cuda/attention/rows.cuh"
 
 namespace gpt_cuda {
 

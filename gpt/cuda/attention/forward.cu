@@ -15,7 +15,7 @@
  *
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 1; Milakov and Gimelshein, "Online
  *         normalizer calculation for softmax", 2018. */
-#include "gpt/cuda/attention_rows.cuh"
+#include "gpt/cuda/attention/rows.cuh"
 
 namespace gpt_cuda {
 

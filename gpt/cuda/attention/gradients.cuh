@@ -1,10 +1,10 @@
 /* Operations of the backward kernels of attention between the products: scores become weights and
  * the scores' gradients, in the layout of accumulators (mma.cuh; a warp's part of those of wgmma.cuh
- * is the same). The names are those of attention_backward.cu. */
+ * is the same). The names are those of backward.cu. */
 #ifndef GPT_CUDA_ATTENTION_GRADIENTS_CUH
 #define GPT_CUDA_ATTENTION_GRADIENTS_CUH
 
-#include "gpt/cuda/attention_tile.cuh"
+#include "gpt/cuda/attention/tile.cuh"
 
 namespace gpt_cuda {
 

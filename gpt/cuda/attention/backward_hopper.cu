@@ -1,7 +1,7 @@
 /* Attention's gradient on Hopper's tensor cores, for compute capability 9.0 only: compiled for
  * sm_90a. Fused attention of whole samples, heads up to 128 columns.
  *
- * Two kernels, as in attention_backward.cu, where the formulas are: one block computes each sum, so
+ * Two kernels, as in backward.cu, where the formulas are: one block computes each sum, so
  * that every run has the same bits. A block has two warpgroups. In the first kernel each has TILE
  * queries, loops over tiles of TILE keys up to its diagonal, and computes D and dq. In the second
  * one each has TILE keys, loops over tiles of TILE queries from its diagonal on, of every query head
@@ -11,7 +11,7 @@
  * that one can compute weights and gradients of scores during the products of the other.
  *
  * Floor: 5 products over half of the square, 5 * T^2 * width FLOPs for one head, at the rate of
- * wgmma; these kernels compute 7. Memory: as in attention_backward.cu. For 64 queries by 64 keys of
+ * wgmma; these kernels compute 7. Memory: as in backward.cu. For 64 queries by 64 keys of
  * 96 columns the 7 products take the tensor cores 1,344 clocks. They read 132 KiB of shared memory
  * (60 for dq, 72 for dk and dv: a product of 64 rows reads its right operand once for four warps),
  * and copies write 24 KiB: 1,248 clocks. So products are the limit, but not by much. Five products
@@ -27,8 +27,8 @@
  *
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 2; Shah et al., "FlashAttention-3", NeurIPS
  *         2024, section 3.1 and appendix B.1: a warp that copies, in backward, too. */
-#include "gpt/cuda/attention_gradients.cuh"
-#include "gpt/cuda/attention_hopper.cuh"
+#include "gpt/cuda/attention/gradients.cuh"
+#include "gpt/cuda/attention/hopper.cuh"
 
 namespace gpt_cuda {
 

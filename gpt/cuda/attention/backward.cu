@@ -26,12 +26,12 @@
  * and dv, whose warps have 16 rows and read all of the other side for each product; 120 for dq,
  * whose warps have 32). The single kernel would move 328 KiB (dS through shared memory, dq in and
  * out), with one block of 4 warps on a multiprocessor instead of two: dq alone is 96 KiB at T =
- * 256. These numbers are counted, not measured. attention_backward_hopper.cu has those of wgmma,
- * where one read serves four warps.
+ * 256. These numbers are counted, not measured. backward_hopper.cu has those of wgmma, where one
+ * read serves four warps.
  *
  * Source  Dao, "FlashAttention-2", ICLR 2024, algorithm 2; Dao et al., "FlashAttention", NeurIPS
  *         2022, appendix B.4 for dropout. */
-#include "gpt/cuda/attention_gradients.cuh"
+#include "gpt/cuda/attention/gradients.cuh"
 
 namespace gpt_cuda {
 

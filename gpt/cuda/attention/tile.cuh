@@ -77,8 +77,8 @@ struct attention_backward {
  * prepared. E: fp16 or bf16. */
 template <typename E> dt_status attention_forward_tensor(struct dt_stream *stream, size_t samples, const attention_forward &a);
 template <typename E> dt_status attention_backward_tensor(struct dt_stream *stream, size_t samples, const attention_backward &a);
-/* attention_hopper.cu and attention_backward_hopper.cu, for compute capability 9.0: the same as
- * these two, if attention_fits_hopper. */
+/* forward_hopper.cu and backward_hopper.cu, for compute capability 9.0: the same as these two, if
+ * attention_fits_hopper. */
 bool attention_fits_hopper(const attention_shape &shape, bool fused);
 template <typename E> dt_status attention_forward_hopper(struct dt_stream *stream, size_t samples, const attention_forward &a);
 template <typename E> dt_status attention_backward_hopper(struct dt_stream *stream, size_t samples, const attention_backward &a);
