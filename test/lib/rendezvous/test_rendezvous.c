@@ -1,76 +1,9 @@
-/* Ranks that meet over TCP: a thread each, and a process where one has to die. */
-#include "lib/base/clock.h"
-#include "lib/rendezvous/internal.h"
-#include "test/check.h"
+/* Ranks that meet over TCP, and what they then exchange. */
+#include "test/lib/rendezvous/ranks.h"
 
 #include <linux/tcp.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { MOST = 8 };
-
-static const struct dt_secret ours = {.bytes = "this job's secret"}, theirs = {.bytes = "another job's"};
-
-static int socket_on(int port, struct sockaddr_in *out)
-{
-    *out = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    return socket(AF_INET, SOCK_STREAM, 0);
-}
-
-static int free_port(void)
-{
-    struct sockaddr_in a;
-    socklen_t bytes = sizeof a;
-    int fd = socket_on(0, &a);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || getsockname(fd, (struct sockaddr *)&a, &bytes) != 0)
-        return 0;
-    close(fd);
-    return ntohs(a.sin_port);
-}
-
-/* One rank's part of a case. */
-struct rank {
-    struct dt_rendezvous_place place;
-    void (*part)(struct rank *rank); /* called after the rendezvous */
-    struct dt_rendezvous *r;
-    int world[MOST];
-    struct dt_rendezvous_group all;
-    bool well;
-    dt_status status;
-    char text[1024];
-    double took_s;
-    int wrong;        /* errors that `part` found */
-    uint64_t through; /* bytes that went through rank 0 */
-};
-
-static void keep(struct rank *rank, dt_status status)
-{
-    rank->status = status;
-    snprintf(rank->text, sizeof rank->text, "%s", status < 0 ? dt_error_message() : "");
-}
-
-static void *run_rank(void *context)
-{
-    struct rank *rank = context;
-    double start = dt_clock_s();
-    keep(rank, dt_rendezvous_create(&rank->place, &rank->r));
-    for (int i = 0; i < MOST; i++)
-        rank->world[i] = i;
-    rank->all = (struct dt_rendezvous_group){.ranks = rank->world, .size = rank->place.size, .rank = rank->place.rank};
-    if (rank->status == DT_OK && rank->part)
-        rank->part(rank);
-    rank->took_s = dt_clock_s() - start;
-    dt_rendezvous_destroy(rank->r, rank->well);
-    return NULL;
-}
-
-/* Wait until a condition of other threads or processes holds; a minute is for ever. */
-#define AWAIT(condition) for (double until_s = dt_clock_s() + 60; !(condition) && dt_clock_s() < until_s; dt_sleep_ms(2))
+static const struct dt_secret theirs = {.bytes = "another job's"};
 
 /* Does a process of this machine listen at the port? Asked of the kernel: a connection would be a
  * stranger's. */
@@ -86,32 +19,6 @@ static bool is_listened_at(int port)
     if (file)
         fclose(file);
     return found;
-}
-
-static void set_up(struct rank *ranks, int size, int port, void (*part)(struct rank *rank))
-{
-    for (int i = 0; i < size; i++)
-        ranks[i] = (struct rank){
-            .place = {.address = "127.0.0.1", .port = port, .local = true, .rank = i, .size = size, .secret = &ours, .timeout_s = 20},
-            .part = part,
-            .well = true};
-}
-
-/* All but rank `absent` (-1: all). */
-static void run_ranks(struct rank *ranks, int size, int absent)
-{
-    pthread_t threads[MOST];
-    for (int i = 0; i < size; i++)
-        if (i != absent && pthread_create(&threads[i], NULL, run_rank, &ranks[i]) != 0)
-            abort();
-    for (int i = 0; i < size; i++)
-        if (i != absent)
-            pthread_join(threads[i], NULL);
-}
-
-static void expect(const struct rank *rank, dt_status status, const char *text)
-{
-    CHECK(rank->status == status && strstr(rank->text, text), "rank %d: %s: %s", rank->place.rank, status_name(rank->status), rank->text);
 }
 
 /* ---- gatherings ---- */
@@ -458,11 +365,6 @@ static void strangers(void)
           ranks[1].took_s); /* rank 0 waits as long for its port */
 }
 
-static void wait_a_little(struct rank *rank)
-{
-    dt_sleep_ms(300);
-}
-
 static void two_jobs_on_one_port(void)
 {
     struct rank first_job[MOST], second_job[MOST];
@@ -489,88 +391,6 @@ static void two_jobs_on_one_port(void)
     second_job[0].place.timeout_s = second_job[1].place.timeout_s = 1.5;
     run_ranks(second_job, 2, -1);
     expect(&second_job[0], DT_ERR_TIMEOUT, "did not prove to know this job's secret");
-}
-
-/* ---- what goes wrong later ---- */
-
-/* Counts parts of ranks that have come so far; each case begins with 0. */
-static atomic_int arrived;
-
-static void gather_without_last(struct rank *rank)
-{
-    char byte = 0, all[MOST];
-    if (rank->place.rank == rank->place.size - 1)
-        AWAIT(atomic_load(&arrived) == rank->place.size - 1); /* it must not be gone before the others have given up */
-    else
-        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "metrics", &byte, 1, all, 1));
-    atomic_fetch_add(&arrived, 1);
-    rank->well = false;
-}
-
-static void gather_different(struct rank *rank)
-{
-    char bytes[8] = {0}, all[MOST * 8];
-    keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "metrics", bytes, rank->place.rank == 1 ? 4 : 8, all, 5));
-}
-
-static _Atomic(struct dt_rendezvous *) hub; /* rank 0's */
-
-/* How many pieces of the open gathering have reached rank 0; -1: there is no rank 0 yet. */
-static int pieces_at_hub(void)
-{
-    struct dt_rendezvous *r = atomic_load(&hub);
-    if (!r)
-        return -1;
-    pthread_mutex_lock(&r->mutex);
-    int count = 0;
-    for (int i = 0; r->gatherings && i < r->gatherings->count; i++)
-        count += r->gatherings->ranks[i] >= 0;
-    pthread_mutex_unlock(&r->mutex);
-    return count;
-}
-
-/* Rank 2 takes part in a gathering that rank 1 has begun for two. */
-static void gather_of_two(struct rank *rank)
-{
-    char byte = 0, all[MOST];
-    int me = rank->place.rank;
-    struct dt_rendezvous_group group = {.id = 7, .ranks = rank->world, .size = me < 2 ? 2 : 3, .rank = me};
-    if (me == 0)
-        atomic_store(&hub, rank->r);
-    if (me != 1)
-        AWAIT(pieces_at_hub() == 1);
-    atomic_fetch_add(&arrived, me == 2);
-    if (me == 0) {
-        AWAIT(atomic_load(&arrived) == 1);
-        dt_sleep_ms(200); /* rank 2's piece comes now, and is not kept; if it comes later, it waits alone, and ends in the same way */
-    }
-    keep(rank, dt_rendezvous_all_gather(rank->r, &group, "metrics", &byte, 1, all, 20));
-    rank->well = me < 2;
-}
-
-static void one_too_many(void)
-{
-    struct rank ranks[MOST];
-    atomic_store(&arrived, 0);
-    set_up(ranks, 3, free_port(), gather_of_two);
-    run_ranks(ranks, 3, -1);
-    for (int i = 0; i < 2; i++)
-        expect(&ranks[i], DT_OK, "");
-    expect(&ranks[2], DT_ERR_COMM, "metrics: rank 1 is gone: it has left");
-}
-
-static void late_and_different(void)
-{
-    struct rank ranks[MOST];
-    atomic_store(&arrived, 0);
-    set_up(ranks, 4, free_port(), gather_without_last);
-    run_ranks(ranks, 4, -1);
-    for (int i = 0; i < 3; i++)
-        expect(&ranks[i], DT_ERR_TIMEOUT, "metrics: waited 1 s for rank 3");
-    set_up(ranks, 3, free_port(), gather_different);
-    run_ranks(ranks, 3, -1);
-    for (int i = 0; i < 3; i++)
-        expect(&ranks[i], DT_ERR_COMM, "different");
 }
 
 static bool tell_progress(void *context, uint64_t group, struct dt_rendezvous_progress *out)
@@ -604,82 +424,6 @@ static void questions(void)
         CHECK(ranks[i].status == DT_OK && ranks[i].wrong == 0, "rank %d: %d wrong, %s", i, ranks[i].wrong, ranks[i].text);
 }
 
-static void gather_until_somebody_is_gone(struct rank *rank)
-{
-    char byte = 0, all[MOST];
-    for (; rank->status == DT_OK; atomic_fetch_add(&arrived, 1))
-        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "loop", &byte, 1, all, 20));
-    rank->wrong = dt_rendezvous_gone(rank->r, &rank->all, false);
-    rank->well = false;
-}
-
-/* Rank `who` is a process, and is killed. */
-static void death_of(int who)
-{
-    struct rank ranks[MOST];
-    atomic_store(&arrived, 0);
-    set_up(ranks, 4, free_port(), gather_until_somebody_is_gone);
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        run_rank(&ranks[who]);
-        _exit(0);
-    }
-    pthread_t threads[MOST];
-    for (int i = 0; i < 4; i++)
-        if (i != who && pthread_create(&threads[i], NULL, run_rank, &ranks[i]) != 0)
-            abort();
-    AWAIT(atomic_load(&arrived) >= 100);
-    kill(child, SIGKILL);
-    double killed = dt_clock_s();
-    for (int i = 0; i < 4; i++)
-        if (i != who)
-            pthread_join(threads[i], NULL);
-    CHECK(dt_clock_s() - killed < 10, "%g s", dt_clock_s() - killed); /* a gathering would wait for 20 s */
-    waitpid(child, NULL, 0);
-    for (int i = 0; i < 4; i++) {
-        char want[40];
-        snprintf(want, sizeof want, "rank %d is gone", who);
-        if (i != who) {
-            expect(&ranks[i], DT_ERR_COMM, want);
-            CHECK(ranks[i].wrong == who, "%d", ranks[i].wrong);
-        }
-    }
-}
-
-static void deaths(void)
-{
-    death_of(2);
-    death_of(0);
-}
-
-static void leave_early(struct rank *rank)
-{
-    char byte = 0, all[MOST];
-    struct dt_rendezvous_group pair = {.id = 9, .ranks = (const int[]){0, 1}, .size = 2, .rank = rank->place.rank};
-    if (rank->place.rank == 2)
-        return;
-    AWAIT(dt_rendezvous_gone(rank->r, &rank->all, true) >= 0);
-    rank->wrong = 100 * (dt_rendezvous_gone(rank->r, &rank->all, false) + 1) + dt_rendezvous_gone(rank->r, &rank->all, true) - 2;
-    keep(rank, dt_rendezvous_all_gather(rank->r, &pair, "pair", &byte, 1, all, 5));
-    if (rank->status == DT_OK)
-        keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "all", &byte, 1, all, 5));
-}
-
-static void leaves(void)
-{
-    struct rank ranks[MOST];
-    set_up(ranks, 3, free_port(), leave_early);
-    run_ranks(ranks, 3, -1);
-    expect(&ranks[0], DT_ERR_COMM, "all: rank 2 is gone: it has left");
-    expect(&ranks[1], DT_ERR_COMM, "all: rank 2 is gone: it has left");
-    CHECK(!ranks[0].wrong && !ranks[1].wrong, "%d %d; %d: %s", ranks[0].wrong, ranks[1].wrong, ranks[2].status, ranks[2].text);
-
-    set_up(ranks, 3, free_port(), wait_a_little); /* in no order, all well */
-    run_ranks(ranks, 3, -1);
-    CHECK(ranks[0].took_s < 4.5, "%g s", ranks[0].took_s); /* a goodbye is waited for for 5 s */
-}
-
 static void names(void)
 {
     bool chosen[20] = {[3] = true};
@@ -696,46 +440,6 @@ static void names(void)
     CHECK(strstr(text, "14, 15 and 4 more"), "%s", text);
 }
 
-/* The last rank gives its piece of a gathering that no buffer of the system takes, and reads no
- * answer: the others go on at once. */
-static void gather_beside_a_deaf_one(struct rank *rank)
-{
-    enum { BYTES = 2 << 20 }; /* four of them are more than what is kept for a reader that does not read */
-    struct dt_rendezvous_group three = {.id = 9, .ranks = (const int[]){0, 1, 2}, .size = 3, .rank = rank->place.rank};
-    char byte = 0, few[3], *mine = calloc(1, BYTES), *all = malloc((size_t)4 * BYTES);
-    const struct dt_frame frame = {.type = DT_FRAME_GATHER, .index = 3, .count = 4, .sequence = rank->all.gatherings, .bytes = BYTES};
-    rank->well = false;
-    if (rank->place.rank == 3) {
-        dt_link_send(&rank->r->links[0], &frame, mine);
-        raise(SIGSTOP);
-    }
-    dt_sleep_ms(300);
-    keep(rank, dt_rendezvous_all_gather(rank->r, &rank->all, "large", mine, BYTES, all, 20));
-    double start = dt_clock_s();
-    for (int i = 0; i < 3 && rank->status == DT_OK; i++)
-        keep(rank, dt_rendezvous_all_gather(rank->r, &three, "small", &byte, 1, few, 20));
-    rank->wrong = dt_clock_s() - start > 8;
-    free(mine);
-    free(all);
-}
-
-static void a_rank_that_does_not_read(void)
-{
-    struct rank ranks[MOST];
-    set_up(ranks, 4, free_port(), gather_beside_a_deaf_one);
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        run_rank(&ranks[3]);
-        _exit(0);
-    }
-    run_ranks(ranks, 4, 3);
-    kill(child, SIGKILL);
-    waitpid(child, NULL, 0);
-    for (int i = 0; i < 3; i++)
-        CHECK(ranks[i].status == DT_OK && !ranks[i].wrong, "rank %d: %s%s", i, ranks[i].text, ranks[i].wrong ? "it waited" : "");
-}
-
 static const struct test_case cases[] = {
     {"a port of this machine alone", local_ports},
     {"an address of elsewhere", an_address_of_elsewhere},
@@ -747,13 +451,8 @@ static const struct test_case cases[] = {
     {"ranks that disagree", ranks_that_disagree},
     {"strangers", strangers},
     {"two jobs on one port", two_jobs_on_one_port},
-    {"late and different pieces", late_and_different},
-    {"one too many", one_too_many},
     {"long frames", long_frames},
     {"questions", questions},
-    {"a rank that is killed is named", deaths},
-    {"leaving in order", leaves},
-    {"a rank that does not read keeps nobody waiting", a_rank_that_does_not_read},
     {"names of ranks", names},
 };
 
