@@ -280,9 +280,11 @@ static dt_status make_base(const struct planner_arguments *a, struct sets *s, st
     p->ranks_per_node = p->base.gpus_per_node > 0 ? p->base.gpus_per_node : c->gpus_per_node;
     DT_TRY(read_count("nodes", a->nodes, c->nodes, &p->nodes));
     DT_TRY(read_count("gpus", a->gpus, p->nodes * p->ranks_per_node, &gpus));
-    if (gpus > c->nodes * c->gpus_per_node)
-        return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: cluster %s has %d node%s of %d %ss", a->gpus ? "gpus" : "nodes",
-                       a->gpus ? a->gpus : a->nodes, c->name, c->nodes, c->nodes > 1 ? "s" : "", c->gpus_per_node, planner_unit(p));
+    bool more_allowed = p->base.more_nodes && c->nodes > 1;
+    if (gpus > c->nodes * c->gpus_per_node && !more_allowed)
+        return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: cluster %s has %d node%s of %d %ss%s", a->gpus ? "gpus" : "nodes",
+                       a->gpus ? a->gpus : a->nodes, c->name, c->nodes, c->nodes > 1 ? "s" : "", c->gpus_per_node, planner_unit(p),
+                       c->nodes > 1 ? "; --set more_nodes=true allows more of this kind" : "");
     DT_TRY(check_processors(a, &gpus));
     if (gpus > p->ranks_per_node && gpus % p->ranks_per_node)
         return dt_fail(DT_ERR_INVALID, "--gpus %d: nodes of cluster %s have %d; give a multiple, or fewer", gpus, c->name,

@@ -28,17 +28,19 @@ static void add_order(char text[STRATEGY_BYTES], const char *name)
     add(text, ", %s", order && order->title ? order->title : name);
 }
 
-/* Keys that have their own words in the text, have a column, or do not change the strategy. */
+/* Keys that have their own words in the text, have a column, or do not change the strategy; an
+ * object's name with a dot stands for all of its keys. */
 static bool is_said(const char *path)
 {
     static const char said[] =
         " name device world_size paradigm gpus_per_node straddle_nodes batch_size micro_batches pipeline.stages pipeline.paradigms "
         "mesh.order pipeline.chunks pipeline.order hsdp.shard_size tensor.size context.size context.comm_type activation parameter_offload "
-        "fsdp.unit fsdp.gather ddp.bucket_mib slow.by slow.rank slow.part cluster profile rates loss_scaling ";
-    char word[96];
+        "fsdp.unit fsdp.gather ddp.bucket_mib slow. cluster profile rates any_profile more_nodes network. loss_scaling model. optimizer. "
+        "data. checkpoint. steps. timeout. seed memory_limit_gib host_memory_limit_gib ";
+    char word[96], object[96];
     snprintf(word, sizeof word, " %s ", path);
-    return strstr(said, word) || strncmp(path, "model.", 6) == 0 || strncmp(path, "optimizer.", 10) == 0 ||
-           strncmp(path, "steps.", 6) == 0 || strncmp(path, "timeout.", 8) == 0;
+    snprintf(object, sizeof object, " %.*s. ", (int)strcspn(path, "."), path);
+    return strstr(said, word) || strstr(said, object);
 }
 
 /* Add every other key that differs from its default, so that new keys are never left out. */

@@ -75,6 +75,16 @@ def test_what_holds_for_several_modes_is_said_once():
     check(sure.count("step times of measured runs") == sure.count("eight of ten") == 1, text)
 
 
+def test_a_cluster_may_have_more_nodes():
+    """More nodes than the file has are refused unless they are allowed; no key of the hardware is part of a strategy."""
+    request = [*SMALL, "--nodes", "65", "--global-batch", "520", "--fix", "paradigm=ddp", "--fix", "tensor.size=1",
+               "--fix", "pipeline.stages=1", "--fix", "activation=keep", "--fix", "parameter_offload=false"]
+    refused("has 64 nodes of 8 GPUs; --set more_nodes=true allows more of this kind", *request)
+    keys = ["more_nodes=true", "network.gbit_per_s=50", "seed=7", "memory_limit_gib=30"]
+    found = json.loads(plan(*request, *(word for key in keys for word in ("--set", key)), "--json", "--fix", "ddp.bucket_mib=25").stdout)
+    check({one["strategy"] for one in found["plans"]} == {"DDP"}, [one["strategy"] for one in found["plans"]])
+
+
 def test_two_replicas_are_told():
     text = " ".join(plan(*SMALL, "--gpus", "2", "--global-batch", "4", "--fix", "paradigm=ddp", "--fix", "tensor.size=1").stdout.split())
     check("averaged over 2 replicas once a step" in text, text)
