@@ -105,6 +105,17 @@ static void say_time(struct why *w, const struct search_outcome *o)
     why_say(w, "a step of %.4g s: %s", o->step_s, describe_parts(o, parts));
 }
 
+/* Where the batch is free, the best one is large: say how large a step is. */
+static void say_batch(struct why *w, const struct planner *p, const struct experiment *e)
+{
+    char samples[FORMAT_BYTES], units[FORMAT_BYTES];
+    uint64_t batch = (uint64_t)experiment_global_batch(e);
+    if (p->request.global_batch > 0)
+        return;
+    why_say(w, "no batch was asked for: a step has %s %ss in %s samples; --global-batch N plans for N samples",
+            format_count(batch * (uint64_t)dt_model_units(&e->model), units), e->model.family->unit, format_count(batch, samples));
+}
+
 /* Name the resource that limits the step: the one with the largest bound, which no schedule can
  * beat. */
 static void say_limit(struct why *w, const struct search_outcome *o)
@@ -186,6 +197,7 @@ void why_chosen(const struct planner *p, int place, struct why *out)
     *out = (struct why){.count = 0};
     space_experiment(p->space, p->result.ranking[place], &e);
     say_time(out, o);
+    say_batch(out, p, &e);
     say_limit(out, o);
     say_axes(out, p, &e);
     why_say(out, "memory: %.4g of %.4g GiB on the fullest %s%s", o->peak_bytes / 0x1p30, p->result.capacity_bytes / 0x1p30, planner_unit(p),

@@ -85,6 +85,13 @@ def test_a_cluster_may_have_more_nodes():
     check({one["strategy"] for one in found["plans"]} == {"DDP"}, [one["strategy"] for one in found["plans"]])
 
 
+def test_a_free_batch_is_told():
+    request = [*SMALL, "--gpus", "2", "--fix", "paradigm=ddp", "--fix", "tensor.size=1"]
+    text = " ".join(plan(*request, "--max-batch", "4").stdout.split())
+    check("no batch was asked for: a step has 2,048 tokens in 8 samples; --global-batch N" in text, text)
+    check("no batch was asked for" not in plan(*request, "--global-batch", "8").stdout, "a batch was asked for")
+
+
 def test_two_replicas_are_told():
     text = " ".join(plan(*SMALL, "--gpus", "2", "--global-batch", "4", "--fix", "paradigm=ddp", "--fix", "tensor.size=1").stdout.split())
     check("averaged over 2 replicas once a step" in text, text)
