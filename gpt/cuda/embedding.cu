@@ -215,22 +215,20 @@ __global__ void __launch_bounds__(TABLE_LANES *TABLE_ROWS)
     }
 }
 
-template <typename E, typename Rows>
+template <typename Rows>
 dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_embedding_gradient *a, void *table,
                          const Rows &rows, size_t table_rows)
 {
     size_t d = (size_t)gpt_of(&k->model)->hidden, slices = (d + TABLE_LANES * TABLE_COLUMNS - 1) / (TABLE_LANES * TABLE_COLUMNS);
     if (table_rows == 0) /* a rank may have none of a small table */
         return DT_OK;
-    return for_pack<E>(
-        d,
-        [&](auto n) {
-            return launch("embedding gradient", table_gradient_kernel<E, decltype(n)::value, Rows>,
-                          dim3(blocks_for(k, table_rows * slices, TABLE_ROWS, TABLE_BLOCKS * 8)), dim3(TABLE_LANES, TABLE_ROWS), 0, stream,
-                          (E *)table, (const E *)a->dout, rows, table_rows, (uint32_t)d, a->accumulate, dropout_of(&a->dropout),
-                          k->base->cuda_step);
-        },
-        table, a->dout);
+    return for_packs(k->model.dtype, d, {table, a->dout}, [&](auto element, auto n) {
+        using E = decltype(element);
+        return launch("embedding gradient", table_gradient_kernel<E, decltype(n)::value, Rows>,
+                      dim3(blocks_for(k, table_rows * slices, TABLE_ROWS, TABLE_BLOCKS * 8)), dim3(TABLE_LANES, TABLE_ROWS), 0, stream,
+                      (E *)table, (const E *)a->dout, rows, table_rows, (uint32_t)d, a->accumulate, dropout_of(&a->dropout),
+                      k->base->cuda_step);
+    });
 }
 
 /* List the rows of dout of each of this part's tokens. */
@@ -256,17 +254,12 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
 {
     row_positions where = positions_of(k, &a->dropout.positions);
     size_t d = (size_t)gpt_of(&k->model)->hidden, rows = a->samples * where.count;
-    return for_dtype(k->model.dtype, [&](auto element) {
+    return for_packs(k->model.dtype, d, {a->out, a->token_table, a->position_table}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            d,
-            [&](auto n) {
-                return launch("embedding", embedding_kernel<E, decltype(n)::value>, dim3(blocks_for(k, rows, TABLE_ROWS, TABLE_BLOCKS)),
-                              dim3(TABLE_LANES, TABLE_ROWS), 0, stream, (E *)a->out, a->tokens, (const E *)a->token_table,
-                              part_of(a->vocab), (const E *)a->position_table, part_of(a->positions), rows, (uint32_t)d, where,
-                              dropout_of(&a->dropout), k->base->cuda_step);
-            },
-            a->out, a->token_table, a->position_table);
+        return launch("embedding", embedding_kernel<E, decltype(n)::value>, dim3(blocks_for(k, rows, TABLE_ROWS, TABLE_BLOCKS)),
+                      dim3(TABLE_LANES, TABLE_ROWS), 0, stream, (E *)a->out, a->tokens, (const E *)a->token_table, part_of(a->vocab),
+                      (const E *)a->position_table, part_of(a->positions), rows, (uint32_t)d, where, dropout_of(&a->dropout),
+                      k->base->cuda_step);
     });
 }
 
@@ -278,10 +271,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding_gradient, gpt_embedding_gradie
     token_lists lists = {(int32_t *)k->scratch.data, (int32_t *)k->scratch.data + vocab + 1, (int32_t *)k->scratch.data + vocab + 1 + rows};
     if (vocab > 0)
         DT_TRY(make_lists(k, stream, a, lists));
-    return for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
-        DT_TRY(table_gradient<E>(k, stream, a, a->dtoken_table, rows_of_token{lists, where}, vocab));
-        return table_gradient<E>(k, stream, a, a->dposition_table,
-                                 rows_of_position{where, (uint32_t)a->samples, (uint32_t)a->positions.first}, a->positions.count);
-    });
+    DT_TRY(table_gradient(k, stream, a, a->dtoken_table, rows_of_token{lists, where}, vocab));
+    return table_gradient(k, stream, a, a->dposition_table, rows_of_position{where, (uint32_t)a->samples, (uint32_t)a->positions.first},
+                          a->positions.count);
 }

@@ -150,17 +150,17 @@ dt_status width_of(const struct gpt_kernels *k, int *out)
     return DT_OK;
 }
 
-template <typename E>
 dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream, const head_norm_gradient &g, void *dgain, bool accumulate)
 {
-    constexpr int N = pack_elems<E>;
-    bool fit = packs_fit<E, N>((size_t)g.width, g.qkv, g.gain, g.dqkv);
     unsigned blocks = blocks_for(k, g.rows * (size_t)g.heads, HEADS_OF_BLOCK, HEAD_BLOCKS);
     DT_TRY(gpt_cuda_scratch(k, blocks * (size_t)g.width * sizeof(float)));
-    DT_TRY(launch("head norm gradient", fit ? head_norm_gradient_kernel<E, N> : head_norm_gradient_kernel<E, 1>, dim3(blocks),
-                  dim3(HEAD_THREADS), 0, stream, g, (float *)k->scratch.data));
-    return combine_columns<E, 1>("head norm gradient", stream, {{(E *)dgain}}, (const float *)k->scratch.data, blocks, (size_t)g.width,
-                                 accumulate);
+    return for_packs(k->model.dtype, (size_t)g.width, {g.qkv, g.gain, g.dqkv}, [&](auto element, auto n) {
+        using E = decltype(element);
+        DT_TRY(launch("head norm gradient", head_norm_gradient_kernel<E, decltype(n)::value>, dim3(blocks), dim3(HEAD_THREADS), 0, stream,
+                      g, (float *)k->scratch.data));
+        return combine_columns<E, 1>("head norm gradient", stream, {{(E *)dgain}}, (const float *)k->scratch.data, blocks, (size_t)g.width,
+                                     accumulate);
+    });
 }
 
 } // namespace
@@ -171,13 +171,10 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_head_norm, gpt_head_norm)
     DT_TRY(width_of(k, &width));
     if (a->rows == 0)
         return DT_OK;
-    return for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
-        constexpr int N = pack_elems<E>;
-        head_norm h = {a->qkv, a->q_gain, a->k_gain, a->out, a->rows, (int)a->heads, (int)a->kv_heads, width, a->epsilon};
-        size_t items = a->rows * (a->heads + 2 * a->kv_heads);
-        bool fit = packs_fit<E, N>((size_t)width, a->qkv, a->q_gain, a->k_gain) && packs_fit<E, N>((size_t)width, a->out);
-        return launch("head norm", fit ? head_norm_kernel<E, N> : head_norm_kernel<E, 1>,
+    head_norm h = {a->qkv, a->q_gain, a->k_gain, a->out, a->rows, (int)a->heads, (int)a->kv_heads, width, a->epsilon};
+    size_t items = a->rows * (a->heads + 2 * a->kv_heads);
+    return for_packs(k->model.dtype, (size_t)width, {a->qkv, a->q_gain, a->k_gain, a->out}, [&](auto element, auto n) {
+        return launch("head norm", head_norm_kernel<decltype(element), decltype(n)::value>,
                       dim3((unsigned)((items + HEADS_OF_BLOCK - 1) / HEADS_OF_BLOCK)), dim3(HEAD_THREADS), 0, stream, h);
     });
 }
@@ -191,9 +188,6 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_head_norm_gradient, gpt_head_norm_gradie
     int heads = (int)a->heads, kv_heads = (int)a->kv_heads, row_heads = heads + 2 * kv_heads;
     head_norm_gradient of_q = {a->qkv, a->q_gain, a->dqkv, a->rows, 0, heads, row_heads, width, a->epsilon};
     head_norm_gradient of_k = {a->qkv, a->k_gain, a->dqkv, a->rows, heads, kv_heads, row_heads, width, a->epsilon};
-    return for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
-        DT_TRY(queue_gradient<E>(k, stream, of_q, a->dq_gain, a->accumulate));
-        return queue_gradient<E>(k, stream, of_k, a->dk_gain, a->accumulate);
-    });
+    DT_TRY(queue_gradient(k, stream, of_q, a->dq_gain, a->accumulate));
+    return queue_gradient(k, stream, of_k, a->dk_gain, a->accumulate);
 }

@@ -255,7 +255,7 @@ template <bool RMS> dt_status queue_norm(const struct gpt_kernels *k, struct dt_
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
         constexpr int N = pack_elems<E>;
-        bool fit = packs_fit<E, N>((size_t)a.d, a.x, a.gain, a.bias) && packs_fit<E, N>((size_t)a.d, a.y);
+        bool fit = packs_fit<E, N>((size_t)a.d, {a.x, a.gain, a.bias, a.y});
         if (fit && a.d / N <= MOST_PACKS)
             return norm_of_packs<E, RMS>(norm_name<RMS>, stream, stored_rows<E>{(const E *)a.x}, a);
         return launch(norm_name<RMS>, fit ? norm_loop_kernel<E, RMS, N> : norm_loop_kernel<E, RMS, 1>, dim3((unsigned)a.rows),
@@ -274,7 +274,7 @@ dt_status queue_residual_norm(struct gpt_kernels *k, struct dt_stream *stream, c
         using E = decltype(element);
         constexpr int N = pack_elems<E>;
         size_t d = (size_t)a.d;
-        bool fit = packs_fit<E, N>(d, a.x, a.gain, a.bias) && packs_fit<E, N>(d, a.y, sum.residual, sum.branch);
+        bool fit = packs_fit<E, N>(d, {a.x, a.gain, a.bias, a.y, sum.residual, sum.branch});
         if (!fit || a.d / N > MOST_PACKS) {
             DT_TRY(gpt_cuda_dropout_residual(k, stream, &sum));
             return queue_norm<RMS>(k, stream, a);
@@ -519,7 +519,7 @@ dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
 {
     constexpr int N = pack_elems<E>;
     size_t d = (size_t)a.d;
-    bool fit = packs_fit<E, N>(d, a.dy, a.x, a.gain) && packs_fit<E, N>(d, a.dx);
+    bool fit = packs_fit<E, N>(d, {a.dy, a.x, a.gain, a.dx});
     if (a.rows == 0)
         return DT_OK;
     if (fit && a.d / N <= MOST_GRADIENT_PACKS)
@@ -538,8 +538,7 @@ dt_status queue_branch_gradient(struct gpt_kernels *k, struct dt_stream *stream,
 {
     const norm_gradient g = {a->dy, a->x, a->gain, a->mean, a->rstd, a->dx, a->rows, (int)a->d, false, a->bias, a->y};
     constexpr int N = pack_elems<E>;
-    bool fit =
-        packs_fit<E, N>(a->d, a->dy, a->x, a->gain) && packs_fit<E, N>(a->d, a->dx, a->dbranch, a->y) && packs_fit<E, N>(a->d, a->bias);
+    bool fit = packs_fit<E, N>(a->d, {a->dy, a->x, a->gain, a->dx, a->dbranch, a->y, a->bias});
     if (a->rows == 0)
         return DT_OK;
     if (!fit || g.d / N > MOST_GRADIENT_PACKS) {

@@ -86,16 +86,13 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rope, gpt_rope)
         return dt_fail(DT_ERR_INVALID, "rope: the kernels are of a model without");
     if (a->rows == 0 || a->heads == 0)
         return DT_OK;
-    return for_dtype(k->model.dtype, [&](auto element) {
+    int half = gpt_head_width(&k->model) / 2;
+    return for_packs(k->model.dtype, (size_t)half | a->columns, {a->x}, [&](auto element, auto n) {
         using E = decltype(element);
-        int half = gpt_head_width(&k->model) / 2;
-        constexpr int N = pack_elems<E>;
-        bool fit = half % N == 0 && packs_fit<E, N>(a->columns, a->x);
-        size_t items = a->heads * (size_t)(half / (fit ? N : 1)),
-               tiles = (items + ROPE_LANES * ROPE_ACCESSES - 1) / (ROPE_LANES * ROPE_ACCESSES);
-        return launch("rope", fit ? rope_kernel<E, N> : rope_kernel<E, 1>,
-                      dim3(blocks_for(k, a->rows, ROPE_ROWS, ROPE_BLOCKS), (unsigned)tiles), dim3(ROPE_LANES, ROPE_ROWS), 0, stream,
-                      (E *)a->x, k->rope, a->rows, (int)a->heads, half, a->columns, positions_of(k, &a->positions),
-                      a->inverse ? -1.0f : 1.0f);
+        constexpr int N = decltype(n)::value;
+        size_t items = a->heads * (size_t)(half / N), tiles = (items + ROPE_LANES * ROPE_ACCESSES - 1) / (ROPE_LANES * ROPE_ACCESSES);
+        return launch("rope", rope_kernel<E, N>, dim3(blocks_for(k, a->rows, ROPE_ROWS, ROPE_BLOCKS), (unsigned)tiles),
+                      dim3(ROPE_LANES, ROPE_ROWS), 0, stream, (E *)a->x, k->rope, a->rows, (int)a->heads, half, a->columns,
+                      positions_of(k, &a->positions), a->inverse ? -1.0f : 1.0f);
     });
 }

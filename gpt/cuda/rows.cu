@@ -52,17 +52,11 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
                        const void *branch, size_t rows, const struct gpt_dropout *how)
 {
     size_t d = (size_t)gpt_of(&k->model)->hidden;
-    return for_dtype(k->model.dtype, [&](auto element) {
+    return for_packs(k->model.dtype, d, {out, residual, branch}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            d,
-            [&](auto n) {
-                return launch(name, dropout_kernel<E, decltype(n)::value, RESIDUAL>,
-                              dim3(blocks_for(k, rows, DROPOUT_ROWS, DROPOUT_BLOCKS)), dim3(DROPOUT_LANES, DROPOUT_ROWS), 0, stream,
-                              (E *)out, (const E *)residual, (const E *)branch, rows, (uint32_t)d, positions_of(k, &how->positions),
-                              dropout_of(how), k->base->cuda_step);
-            },
-            out, residual, branch);
+        return launch(name, dropout_kernel<E, decltype(n)::value, RESIDUAL>, dim3(blocks_for(k, rows, DROPOUT_ROWS, DROPOUT_BLOCKS)),
+                      dim3(DROPOUT_LANES, DROPOUT_ROWS), 0, stream, (E *)out, (const E *)residual, (const E *)branch, rows, (uint32_t)d,
+                      positions_of(k, &how->positions), dropout_of(how), k->base->cuda_step);
     });
 }
 
@@ -84,11 +78,9 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_move, gpt_move)
 {
     if (a->rows == 0)
         return DT_OK;
-    return for_dtype(k->model.dtype, [&](auto element) {
+    return for_packs(k->model.dtype, a->columns | a->from_stride | a->to_stride, {a->from, a->to}, [&](auto element, auto n) {
         using E = decltype(element);
-        constexpr int N = pack_elems<E>;
-        bool fit = packs_fit<E, N>(a->columns, a->from, a->to) && a->from_stride % N == 0 && a->to_stride % N == 0;
-        return launch("move", fit ? move_kernel<E, N> : move_kernel<E, 1>, dim3(blocks_for(k, a->rows, DROPOUT_ROWS, DROPOUT_BLOCKS)),
+        return launch("move", move_kernel<E, decltype(n)::value>, dim3(blocks_for(k, a->rows, DROPOUT_ROWS, DROPOUT_BLOCKS)),
                       dim3(DROPOUT_LANES, DROPOUT_ROWS), 0, stream, (E *)a->to, (const E *)a->from, a->rows, a->columns, a->to_stride,
                       a->from_stride);
     });

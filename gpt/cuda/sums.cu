@@ -25,15 +25,10 @@ extern "C" dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_strea
 {
     if (rows == 0 || columns == 0)
         return rows == 0 && !accumulate ? dt_cuda_fill(k->base, stream, sums, columns, 0) : DT_OK;
-    return for_dtype(k->model.dtype, [&](auto element) {
+    return for_packs(k->model.dtype, columns, {x}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            columns,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                elements<E, N> source = {(const E *)x, columns};
-                return sum_columns<E, N>("column sums", k, stream, source, rows, columns, {{(E *)sums}}, accumulate);
-            },
-            x);
+        constexpr int N = decltype(n)::value;
+        elements<E, N> source = {(const E *)x, columns};
+        return sum_columns<E, N>("column sums", k, stream, source, rows, columns, {{(E *)sums}}, accumulate);
     });
 }

@@ -83,16 +83,11 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu, gpt_swiglu)
 {
     if (a->rows == 0 || a->f == 0)
         return DT_OK;
-    return for_dtype(k->model.dtype, [&](auto element) {
+    return for_packs(k->model.dtype, a->f, {a->y, a->hidden, a->up}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            a->f,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                return launch("swiglu", swiglu_kernel<E, N>, blocks_of<N>(k, a->rows, a->f), dim3(SWIGLU_LANES, SWIGLU_ROWS), 0, stream,
-                              (E *)a->y, (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f), apart_of(a->up, a->f), a->rows, a->f);
-            },
-            a->y, a->hidden, a->up);
+        constexpr int N = decltype(n)::value;
+        return launch("swiglu", swiglu_kernel<E, N>, blocks_of<N>(k, a->rows, a->f), dim3(SWIGLU_LANES, SWIGLU_ROWS), 0, stream, (E *)a->y,
+                      (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f), apart_of(a->up, a->f), a->rows, a->f);
     });
 }
 
@@ -100,13 +95,11 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu_gradient, gpt_swiglu_gradient)
 {
     if (a->rows == 0 || a->f == 0)
         return DT_OK;
-    return for_dtype(k->model.dtype, [&](auto element) {
+    return for_packs(k->model.dtype, a->f, {a->dhidden, a->dy, a->hidden, a->y, a->up}, [&](auto element, auto n) {
         using E = decltype(element);
-        bool fit = packs_fit<E, pack_elems<E>>(a->f, a->dhidden, a->dy, a->hidden) && packs_fit<E, pack_elems<E>>(a->f, a->y, a->up);
-        constexpr int N = pack_elems<E>;
-        return launch("swiglu gradient", fit ? swiglu_gradient_kernel<E, N> : swiglu_gradient_kernel<E, 1>,
-                      fit ? blocks_of<N>(k, a->rows, a->f) : blocks_of<1>(k, a->rows, a->f), dim3(SWIGLU_LANES, SWIGLU_ROWS), 0, stream,
-                      (E *)a->dhidden, (E *)a->y, (const E *)a->dy, (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f),
+        constexpr int N = decltype(n)::value;
+        return launch("swiglu gradient", swiglu_gradient_kernel<E, N>, blocks_of<N>(k, a->rows, a->f), dim3(SWIGLU_LANES, SWIGLU_ROWS), 0,
+                      stream, (E *)a->dhidden, (E *)a->y, (const E *)a->dy, (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f),
                       apart_of(a->up, a->f), a->rows, a->f);
     });
 }

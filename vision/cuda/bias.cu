@@ -41,17 +41,12 @@ extern "C" dt_status vision_cuda_bias_gradient(struct vision_kernels *k, struct 
                                                size_t channels, bool accumulate)
 {
     row_groups groups = {rows, rows, channels};
-    return for_dtype(k->base.dtype, [&](auto element) {
+    return for_packs(k->base.dtype, channels, {dy}, [&](auto element, auto n) {
         using E = decltype(element);
+        constexpr int N = decltype(n)::value;
         float *partials;
-        DT_TRY(for_pack<E>(
-            channels,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                rows_of_gradient<E, N> source = {(const E *)dy, channels};
-                return sum_chunks_of<E, rows_of_gradient<E, N>, N>("bias gradient", k, stream, source, groups, 0, &partials);
-            },
-            dy));
+        rows_of_gradient<E, N> source = {(const E *)dy, channels};
+        DT_TRY((sum_chunks_of<E, rows_of_gradient<E, N>, N>("bias gradient", k, stream, source, groups, 0, &partials)));
         return launch("bias gradient", bias_gradient_kernel<E>, column_grid(channels), dim3(LANES, CHUNK_THREADS), SUMS_BYTES, stream,
                       (E *)db, groups, (const float *)partials, accumulate);
     });

@@ -283,17 +283,6 @@ template <int N> dim3 row_grid(const struct vision_kernels *k, const row_groups 
     return dim3((unsigned)(needed < most ? needed : most), (unsigned)tiles, (unsigned)groups.count());
 }
 
-/* Calls f(E(), N) with accesses as wide as channels and addresses allow. */
-template <typename F>
-dt_status for_elements(const struct vision_kernels *k, const struct vision_norm_of &of, const void *y, const void *dx, F f)
-{
-    return for_dtype(k->base.dtype, [&](auto element) {
-        using E = decltype(element);
-        bool fit = packs_fit<E, pack_elems<E>>(of.channels, of.x, of.residual, y) && packs_fit<E, pack_elems<E>>(0, dx);
-        return fit ? f(element, std::integral_constant<int, pack_elems<E>>()) : f(element, std::integral_constant<int, 1>());
-    });
-}
-
 template <typename E, int N>
 dt_status find_statistics(struct vision_kernels *k, struct dt_stream *stream, const struct vision_norm_of &of, float *running,
                           float *moments_out)
@@ -325,7 +314,7 @@ dt_status find_gradient_sums(struct vision_kernels *k, struct dt_stream *stream,
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_norm, vision_norm)
 {
-    return for_elements(k, a->of, a->y, nullptr, [&](auto element, auto n) {
+    return for_packs(k->base.dtype, a->of.channels, {a->of.x, a->of.residual, a->y}, [&](auto element, auto n) {
         using E = decltype(element);
         constexpr int N = decltype(n)::value;
         row_groups groups = groups_of(a->of);
@@ -343,7 +332,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_moments, vision_moments)
     of.samples = of.group = 1;
     of.positions = a->rows;
     of.channels = a->channels;
-    return for_elements(k, of, nullptr, nullptr, [&](auto element, auto n) {
+    return for_packs(k->base.dtype, of.channels, {of.x}, [&](auto element, auto n) {
         return find_statistics<decltype(element), decltype(n)::value>(k, stream, of, nullptr, a->moments);
     });
 }
@@ -355,7 +344,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_join_moments, vision_join_moments)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_norm_gradient, vision_norm_gradient)
 {
-    return for_elements(k, a->of, a->dy, a->dx, [&](auto element, auto n) {
+    return for_packs(k->base.dtype, a->of.channels, {a->of.x, a->of.residual, a->dy, a->dx}, [&](auto element, auto n) {
         using E = decltype(element);
         constexpr int N = decltype(n)::value;
         row_groups groups = groups_of(a->of);
@@ -369,7 +358,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_norm_gradient, vision_norm_gradien
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_norm_gradient_sums, vision_norm_gradient)
 {
-    return for_elements(k, a->of, a->dy, nullptr, [&](auto element, auto n) {
+    return for_packs(k->base.dtype, a->of.channels, {a->of.x, a->of.residual, a->dy}, [&](auto element, auto n) {
         float *sums;
         return find_gradient_sums<decltype(element), decltype(n)::value>(k, stream, a, &sums);
     });

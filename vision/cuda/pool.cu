@@ -225,31 +225,23 @@ __global__ void __launch_bounds__(THREADS)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_max_pool, vision_max_pool)
 {
-    return for_dtype(k->base.dtype, [&](auto element) {
+    return for_packs(k->base.dtype, (size_t)a->over.in.channels, {a->x, a->y}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>((size_t)a->over.in.channels,
-                           [&](auto n) {
-                               constexpr int N = decltype(n)::value;
-                               size_t count = elems(a->over.samples, a->over.out) / N;
-                               return launch("max pool", max_pool_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->y,
-                                             a->places, (const E *)a->x, a->over, count);
-                           },
-                           a->x, a->y);
+        constexpr int N = decltype(n)::value;
+        size_t count = elems(a->over.samples, a->over.out) / N;
+        return launch("max pool", max_pool_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->y, a->places,
+                      (const E *)a->x, a->over, count);
     });
 }
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_max_pool_gradient, vision_max_pool_gradient)
 {
-    return for_dtype(k->base.dtype, [&](auto element) {
+    return for_packs(k->base.dtype, (size_t)a->over.in.channels, {a->dy, a->dx}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>((size_t)a->over.in.channels,
-                           [&](auto n) {
-                               constexpr int N = decltype(n)::value;
-                               size_t count = elems(a->over.samples, a->over.in) / N;
-                               return launch("max pool gradient", max_pool_gradient_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0,
-                                             stream, (E *)a->dx, (const E *)a->dy, a->places, a->over, count);
-                           },
-                           a->dy, a->dx);
+        constexpr int N = decltype(n)::value;
+        size_t count = elems(a->over.samples, a->over.in) / N;
+        return launch("max pool gradient", max_pool_gradient_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->dx,
+                      (const E *)a->dy, a->places, a->over, count);
     });
 }
 
@@ -265,46 +257,33 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_mean_pool, vision_mean_pool)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_mean_pool_gradient, vision_mean_pool)
 {
-    return for_dtype(k->base.dtype, [&](auto element) {
+    return for_packs(k->base.dtype, a->channels, {a->to, a->from}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            a->channels,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                size_t count = a->samples * a->positions * a->channels / N;
-                return launch("mean pool gradient", mean_pool_gradient_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream,
-                              (E *)a->to, (const E *)a->from, a->positions, a->channels, 1 / (float)a->positions, count);
-            },
-            a->to, a->from);
+        constexpr int N = decltype(n)::value;
+        size_t count = a->samples * a->positions * a->channels / N;
+        return launch("mean pool gradient", mean_pool_gradient_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->to,
+                      (const E *)a->from, a->positions, a->channels, 1 / (float)a->positions, count);
     });
 }
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_resize, vision_resize)
 {
-    return for_dtype(k->base.dtype, [&](auto element) {
+    return for_packs(k->base.dtype, (size_t)a->in.channels, {a->to, a->from}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>((size_t)a->in.channels,
-                           [&](auto n) {
-                               constexpr int N = decltype(n)::value;
-                               size_t count = elems(a->samples, a->out) / N;
-                               return launch("resize", resize_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->to,
-                                             (const E *)a->from, a->in, a->out, count);
-                           },
-                           a->to, a->from);
+        constexpr int N = decltype(n)::value;
+        size_t count = elems(a->samples, a->out) / N;
+        return launch("resize", resize_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->to, (const E *)a->from, a->in,
+                      a->out, count);
     });
 }
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_resize_gradient, vision_resize)
 {
-    return for_dtype(k->base.dtype, [&](auto element) {
+    return for_packs(k->base.dtype, (size_t)a->in.channels, {a->to, a->from}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>((size_t)a->in.channels,
-                           [&](auto n) {
-                               constexpr int N = decltype(n)::value;
-                               size_t count = elems(a->samples, a->in) / N;
-                               return launch("resize gradient", resize_gradient_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream,
-                                             (E *)a->to, (const E *)a->from, a->in, a->out, count);
-                           },
-                           a->to, a->from);
+        constexpr int N = decltype(n)::value;
+        size_t count = elems(a->samples, a->in) / N;
+        return launch("resize gradient", resize_gradient_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->to,
+                      (const E *)a->from, a->in, a->out, count);
     });
 }

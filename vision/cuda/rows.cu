@@ -209,16 +209,11 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_uniform, vision_uniform)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_copy_columns, vision_copy_columns)
 {
-    return for_dtype(k->base.dtype, [&](auto element) {
+    return for_packs(k->base.dtype, a->columns | a->from_stride | a->to_stride, {a->to, a->from}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            a->columns | a->from_stride | a->to_stride,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                return launch("copy columns", copy_columns_kernel<E, N>, blocks_of(k, a->rows * a->columns / N), dim3(THREADS), 0, stream,
-                              (E *)a->to, (const E *)a->from, a->rows, a->columns, a->to_stride, a->from_stride);
-            },
-            a->to, a->from);
+        constexpr int N = decltype(n)::value;
+        return launch("copy columns", copy_columns_kernel<E, N>, blocks_of(k, a->rows * a->columns / N), dim3(THREADS), 0, stream,
+                      (E *)a->to, (const E *)a->from, a->rows, a->columns, a->to_stride, a->from_stride);
     });
 }
 

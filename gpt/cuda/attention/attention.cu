@@ -40,7 +40,7 @@ dt_status queue_dots(struct dt_stream *stream, float *dots, const float *dout, c
 {
     size_t items = rows * (size_t)shape.heads * DOTS_LANES;
     dim3 blocks((unsigned)((items + DOTS_THREADS - 1) / DOTS_THREADS)), threads(DOTS_THREADS);
-    bool fit = packs_fit<float, pack_elems<float>>((size_t)shape.width, dout, out);
+    bool fit = packs_fit<float, pack_elems<float>>((size_t)shape.width, {dout, out});
     return launch("attention dots", fit ? dots_kernel<pack_elems<float>> : dots_kernel<1>, blocks, threads, 0, stream, dots, dout, out,
                   rows, shape);
 }

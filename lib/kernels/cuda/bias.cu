@@ -23,16 +23,10 @@ template <typename E, int N> __global__ void repeat_row_kernel(E *to, const E *r
 extern "C" dt_status dt_cuda_repeat_row(struct dt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows,
                                         size_t columns)
 {
-    return for_dtype(k->dtype, [&](auto element) {
+    return for_packs(k->dtype, columns, {to, row}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            columns,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                unsigned blocks = blocks_for(k->multiprocessors, rows * columns / N, ROW_THREADS, ROW_BLOCKS);
-                return launch("bias", repeat_row_kernel<E, N>, dim3(blocks), dim3(ROW_THREADS), 0, stream, (E *)to, (const E *)row, rows,
-                              columns);
-            },
-            to, row);
+        constexpr int N = decltype(n)::value;
+        unsigned blocks = blocks_for(k->multiprocessors, rows * columns / N, ROW_THREADS, ROW_BLOCKS);
+        return launch("bias", repeat_row_kernel<E, N>, dim3(blocks), dim3(ROW_THREADS), 0, stream, (E *)to, (const E *)row, rows, columns);
     });
 }

@@ -13,6 +13,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <initializer_list>
 #include <type_traits>
 
 #include "lib/kernels/cuda/launch.cuh"
@@ -65,21 +66,13 @@ template <int N, typename E> __device__ inline void store_pack(E *to, const pack
 }
 
 /* Whether packs of N elements of E are aligned at every multiple of `stride` elements from these
- * bases. The host chooses between two instances of a kernel by it. */
-template <typename E, int N> inline bool packs_fit(size_t stride, const void *a, const void *b = nullptr, const void *c = nullptr)
+ * bases, of which some may be NULL. The host chooses between two instances of a kernel by it. */
+template <typename E, int N> inline bool packs_fit(size_t stride, std::initializer_list<const void *> bases)
 {
-    uintptr_t all = (uintptr_t)a | (uintptr_t)b | (uintptr_t)c;
+    uintptr_t all = 0;
+    for (const void *base : bases)
+        all |= (uintptr_t)base;
     return stride % N == 0 && all % (sizeof(E) * N) == 0;
-}
-
-/* Calls f(std::integral_constant<int, N>()) with the largest N that packs_fit allows: 16 bytes'
- * elements, or 1. */
-template <typename E, typename F>
-inline dt_status for_pack(size_t stride, F f, const void *a, const void *b = nullptr, const void *c = nullptr)
-{
-    if (packs_fit<E, pack_elems<E>>(stride, a, b, c))
-        return f(std::integral_constant<int, pack_elems<E>>());
-    return f(std::integral_constant<int, 1>());
 }
 
 /* ---- sums ---- */
@@ -149,6 +142,17 @@ template <typename F> inline dt_status for_dtype(enum dt_dtype dtype, F f)
     case DT_BF16: return f(__nv_bfloat16());
     default: return dt_fail(DT_ERR_INVALID, "cuda kernels: %d is no dtype", (int)dtype);
     }
+}
+
+/* Calls f(E(), std::integral_constant<int, N>()) with the element type of `dtype`, and the largest N
+ * that packs_fit allows: 16 bytes' elements, or 1. */
+template <typename F> inline dt_status for_packs(enum dt_dtype dtype, size_t stride, std::initializer_list<const void *> bases, F f)
+{
+    return for_dtype(dtype, [&](auto element) {
+        constexpr int N = pack_elems<decltype(element)>;
+        bool fit = packs_fit<decltype(element), N>(stride, bases);
+        return fit ? f(element, std::integral_constant<int, N>()) : f(element, std::integral_constant<int, 1>());
+    });
 }
 
 /* Number of blocks of `threads` threads for `items`, at most `per_multiprocessor` for each

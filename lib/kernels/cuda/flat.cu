@@ -127,7 +127,7 @@ template <bool ADDS, typename To, typename From>
 static dt_status convert(const char *name, struct dt_kernels *k, struct dt_stream *stream, To *to, const From *from, size_t count)
 {
     constexpr int N = 4; /* 16 bytes of the fp32 side */
-    bool fits = packs_fit<To, N>(0, to) && packs_fit<From, N>(0, from);
+    bool fits = packs_fit<To, N>(0, {to}) && packs_fit<From, N>(0, {from});
     unsigned blocks = blocks_for(k->multiprocessors, count / (fits ? N : 1) + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
     return launch(name, fits ? convert_kernel<To, From, N, ADDS> : convert_kernel<To, From, 1, ADDS>, dim3(blocks), dim3(THREADS), 0,
                   stream, to, from, count);
@@ -152,16 +152,11 @@ extern "C" dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *st
 
 extern "C" dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
 {
-    return for_dtype(k->dtype, [&](auto element) {
+    return for_packs(k->dtype, 0, {to}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            0,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
-                return launch("fill", fill_kernel<E, N>, dim3(blocks), dim3(THREADS), 0, stream, (E *)to, count, value);
-            },
-            to);
+        constexpr int N = decltype(n)::value;
+        unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
+        return launch("fill", fill_kernel<E, N>, dim3(blocks), dim3(THREADS), 0, stream, (E *)to, count, value);
     });
 }
 

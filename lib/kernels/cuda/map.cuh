@@ -28,16 +28,11 @@ template <typename Op, typename E, int N> __global__ void __launch_bounds__(MAP_
 template <typename Op>
 dt_status map(const char *name, struct dt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
 {
-    return for_dtype(k->dtype, [&](auto element) {
+    return for_packs(k->dtype, 0, {to, from}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            0,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, MAP_THREADS, MAP_BLOCKS_PER_MULTIPROCESSOR);
-                return launch(name, map_kernel<Op, E, N>, dim3(blocks), dim3(MAP_THREADS), 0, stream, (E *)to, (const E *)from, count);
-            },
-            to, from);
+        constexpr int N = decltype(n)::value;
+        unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, MAP_THREADS, MAP_BLOCKS_PER_MULTIPROCESSOR);
+        return launch(name, map_kernel<Op, E, N>, dim3(blocks), dim3(MAP_THREADS), 0, stream, (E *)to, (const E *)from, count);
     });
 }
 

@@ -318,18 +318,12 @@ extern "C" dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_st
 extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */, enum dt_dtype dtype,
                                          const void *x, size_t count)
 {
-    return for_dtype(dtype, [&](auto element) {
+    return for_packs(dtype, 0, {x}, [&](auto element, auto n) {
         using E = decltype(element);
-        return for_pack<E>(
-            0,
-            [&](auto n) {
-                constexpr int N = decltype(n)::value;
-                unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, STEP_THREADS, STEP_BLOCKS);
-                blocks = blocks < (unsigned)DT_CUDA_SUMS ? blocks : (unsigned)DT_CUDA_SUMS;
-                return launch("squares", squares_kernel<E, N>, dim3(blocks), dim3(STEP_THREADS), 0, stream, (const E *)x, count,
-                              k->cuda_step);
-            },
-            x);
+        constexpr int N = decltype(n)::value;
+        unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, STEP_THREADS, STEP_BLOCKS);
+        blocks = blocks < (unsigned)DT_CUDA_SUMS ? blocks : (unsigned)DT_CUDA_SUMS;
+        return launch("squares", squares_kernel<E, N>, dim3(blocks), dim3(STEP_THREADS), 0, stream, (const E *)x, count, k->cuda_step);
     });
 }
 
@@ -347,14 +341,12 @@ extern "C" dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream 
 
 static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
 {
-    return for_dtype(k->dtype, [&](auto element) {
+    return for_packs(k->dtype, 0, {a->params, a->grads}, [&](auto element, auto n) {
         using E = decltype(element);
-        constexpr int N = pack_elems<E>;
-        bool fits = packs_fit<E, N>(0, a->params, a->grads);
-        unsigned blocks =
-            blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, STEP_THREADS, STEP_BLOCKS);
-        return launch("sgd", fits ? sgd_kernel<E, N> : sgd_kernel<E, 1>, dim3(blocks), dim3(STEP_THREADS), 0, stream, (E *)a->params,
-                      (const E *)a->grads, a->count, a->learning_rate, a->gradient_scale, k->cuda_step);
+        constexpr int N = decltype(n)::value;
+        unsigned blocks = blocks_for(k->multiprocessors, a->count / (size_t)(N * IN_FLIGHT) + 1, STEP_THREADS, STEP_BLOCKS);
+        return launch("sgd", sgd_kernel<E, N>, dim3(blocks), dim3(STEP_THREADS), 0, stream, (E *)a->params, (const E *)a->grads, a->count,
+                      a->learning_rate, a->gradient_scale, k->cuda_step);
     });
 }
 
@@ -371,7 +363,8 @@ static dt_status momentum(struct dt_kernels *k, struct dt_stream *stream, const 
         using G = decltype(gradient);
         constexpr int N = 4;
         sgd_numbers numbers = {a->learning_rate, a->gradient_scale, a->momentum, a->weight_decay};
-        bool fits = packs_fit<E, N>(0, a->params) && packs_fit<G, N>(0, a->grads) && packs_fit<float, N>(0, a->first_moment, a->master);
+        bool fits =
+            packs_fit<E, N>(0, {a->params}) && packs_fit<G, N>(0, {a->grads}) && packs_fit<float, N>(0, {a->first_moment, a->master});
         unsigned blocks = blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N : 1) + 1, STEP_THREADS, STEP_BLOCKS);
         return launch("sgd", fits ? momentum_kernel<E, G, N> : momentum_kernel<E, G, 1>, dim3(blocks), dim3(STEP_THREADS), 0, stream,
                       (E *)a->params, (const G *)a->grads, a->first_moment, a->master, a->count, numbers, k->cuda_step);
@@ -392,8 +385,8 @@ static dt_status adam(struct dt_kernels *k, struct dt_stream *stream, const stru
                                 a->gradient_scale,
                                 a->decoupled ? 0 : a->weight_decay,
                                 a->decoupled ? a->weight_decay : 0};
-        bool fits = packs_fit<E, N>(0, a->params) && packs_fit<G, N>(0, a->grads) &&
-                    packs_fit<float, N>(0, a->first_moment, a->second_moment, a->master);
+        bool fits = packs_fit<E, N>(0, {a->params}) && packs_fit<G, N>(0, {a->grads}) &&
+                    packs_fit<float, N>(0, {a->first_moment, a->second_moment, a->master});
         unsigned blocks =
             blocks_for(k->multiprocessors, a->count / (size_t)(fits ? N * IN_FLIGHT : IN_FLIGHT) + 1, STEP_THREADS, STEP_BLOCKS);
         return launch("adam", fits ? adam_kernel<E, G, N> : adam_kernel<E, G, 1>, dim3(blocks), dim3(STEP_THREADS), 0, stream, arrays,
