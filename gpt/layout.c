@@ -278,73 +278,62 @@ bool gpt_layers_divide(const struct dt_model *model, int size, int parts)
     return true;
 }
 
+static const struct {
+    const char *text;
+    bool is_matrix;
+} tensor_names[] = {
+    [GPT_NO_TENSOR] = {"none", false},
+    [GPT_NORM_GAIN] = {"norm.gain", false},
+    [GPT_NORM_BIAS] = {"norm.bias", false},
+    [GPT_Q_WEIGHT] = {"q.weight", true},
+    [GPT_K_WEIGHT] = {"k.weight", true},
+    [GPT_V_WEIGHT] = {"v.weight", true},
+    [GPT_Q_BIAS] = {"q.bias", false},
+    [GPT_K_BIAS] = {"k.bias", false},
+    [GPT_V_BIAS] = {"v.bias", false},
+    [GPT_Q_NORM_GAIN] = {"q_norm.gain", false},
+    [GPT_K_NORM_GAIN] = {"k_norm.gain", false},
+    [GPT_PROJECTION_WEIGHT] = {"projection.weight", true},
+    [GPT_PROJECTION_BIAS] = {"projection.bias", false},
+    [GPT_GATE_WEIGHT] = {"gate.weight", true},
+    [GPT_GATE_BIAS] = {"gate.bias", false},
+    [GPT_WEIGHT] = {"weight", true},
+    [GPT_BIAS] = {"bias", false},
+    [GPT_TOKEN_WEIGHT] = {"token.weight", true},
+    [GPT_POSITION_WEIGHT] = {"position.weight", true},
+};
+
 const char *gpt_tensor_text(enum gpt_tensor_name name)
 {
-    static const char *const texts[] = {
-        [GPT_NO_TENSOR] = "none",
-        [GPT_NORM_GAIN] = "norm.gain",
-        [GPT_NORM_BIAS] = "norm.bias",
-        [GPT_Q_WEIGHT] = "q.weight",
-        [GPT_K_WEIGHT] = "k.weight",
-        [GPT_V_WEIGHT] = "v.weight",
-        [GPT_Q_BIAS] = "q.bias",
-        [GPT_K_BIAS] = "k.bias",
-        [GPT_V_BIAS] = "v.bias",
-        [GPT_Q_NORM_GAIN] = "q_norm.gain",
-        [GPT_K_NORM_GAIN] = "k_norm.gain",
-        [GPT_PROJECTION_WEIGHT] = "projection.weight",
-        [GPT_PROJECTION_BIAS] = "projection.bias",
-        [GPT_GATE_WEIGHT] = "gate.weight",
-        [GPT_GATE_BIAS] = "gate.bias",
-        [GPT_WEIGHT] = "weight",
-        [GPT_BIAS] = "bias",
-        [GPT_TOKEN_WEIGHT] = "token.weight",
-        [GPT_POSITION_WEIGHT] = "position.weight",
-    };
-    return texts[name];
+    return tensor_names[name].text;
 }
 
 size_t gpt_tensor_columns(const struct dt_model *model, enum gpt_layer_kind kind, enum gpt_tensor_name name)
 {
-    switch (name) {
-    case GPT_NO_TENSOR:
-    case GPT_NORM_GAIN:
-    case GPT_NORM_BIAS:
-    case GPT_Q_BIAS:
-    case GPT_K_BIAS:
-    case GPT_V_BIAS:
-    case GPT_Q_NORM_GAIN:
-    case GPT_K_NORM_GAIN:
-    case GPT_PROJECTION_BIAS:
-    case GPT_GATE_BIAS:
-    case GPT_BIAS: return 1;
-    case GPT_Q_WEIGHT:
-    case GPT_K_WEIGHT:
-    case GPT_V_WEIGHT:
-    case GPT_PROJECTION_WEIGHT:
-    case GPT_GATE_WEIGHT:
-    case GPT_TOKEN_WEIGHT:
-    case GPT_POSITION_WEIGHT: return (size_t)gpt_of(model)->hidden;
-    case GPT_WEIGHT: break;
-    }
+    if (!tensor_names[name].is_matrix)
+        return 1;
     return (size_t)(kind == GPT_MLP_DOWN ? gpt_ffn(model) : gpt_of(model)->hidden);
+}
+
+/* NULL: the layer does not have it. */
+static const struct gpt_tensor *find_tensor(const struct gpt_layer *layer, enum gpt_tensor_name name)
+{
+    for (const struct gpt_tensor *t = layer->tensors; t < layer->tensors + layer->tensor_count; t++)
+        if (t->name == name)
+            return t;
+    return NULL;
 }
 
 bool gpt_has_tensor(const struct gpt_layer *layer, enum gpt_tensor_name name)
 {
-    for (int i = 0; i < layer->tensor_count; i++)
-        if (layer->tensors[i].name == name)
-            return true;
-    return false;
+    return find_tensor(layer, name) != NULL;
 }
 
 size_t gpt_tensor_offset(const struct gpt_layer *layer, enum gpt_tensor_name name)
 {
-    for (int i = 0; i < layer->tensor_count; i++)
-        if (layer->tensors[i].name == name)
-            return layer->tensors[i].offset_elems;
-    assert(!"a layer has the tensors its kind says");
-    return 0;
+    const struct gpt_tensor *tensor = find_tensor(layer, name);
+    assert(tensor && "a layer has the tensors its kind says");
+    return tensor->offset_elems;
 }
 
 int gpt_block_layer(int block)
