@@ -1,4 +1,16 @@
-#include "vision/data.h"
+/* Files of images with their classes, in two formats.
+ *
+ * CIFAR-10's binary format as published: for each image a byte with its class, then 32 x 32 bytes
+ * each of red, green and blue.
+ * Source  Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009, and the data
+ *         set's own page.
+ *
+ * dtbench's format (scripts/images writes it): a header of 32 bytes, then records. Numbers are
+ * little-endian.
+ *   header  "DTIMAGES"; uint32 version 1, height, width, colours 3, label_bytes; 4 bytes 0
+ *   record  uint8 [height, width, 3]; then its labels [label_bytes]: 2 bytes: the uint16 class of
+ *           the image; height * width bytes: the class of each pixel, 255 for none */
+#include "vision/family_parts.h"
 
 #include "lib/base/random.h"
 #include "vision/kernels.h"

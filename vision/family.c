@@ -1,8 +1,6 @@
 #include "vision/family.h"
-#include "vision/data.h"
-#include "vision/keys.h"
+#include "vision/family_parts.h"
 #include "vision/priced.h"
-#include "vision/sizes.h"
 #include "vision/stage.h"
 
 const struct dt_model_family vision_family = {

@@ -1,6 +1,6 @@
 /* The keys that describe a convolutional network in a config: rows of the table of an experiment's
  * keys (schedules/config/fields.c), below "model". After a change run scripts/generate. */
-#include "vision/keys.h"
+#include "vision/family_parts.h"
 #include "vision/model.h"
 
 /* ---- which keys have a part in an experiment, which begins with its model ---- */

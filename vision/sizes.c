@@ -1,4 +1,4 @@
-#include "vision/sizes.h"
+#include "vision/family_parts.h"
 
 #include "vision/layers.h"
 

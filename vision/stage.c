@@ -1,6 +1,6 @@
 /* A stage: how it is created and initialised, and what it keeps of a micro-batch. */
 #include "vision/stage.h"
-#include "vision/data.h"
+#include "vision/family_parts.h"
 
 #include <stdlib.h>
 

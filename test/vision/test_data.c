@@ -2,7 +2,7 @@
  * files are refused. */
 #include "test/check.h"
 #include "test/vision/model_of.h"
-#include "vision/data.h"
+#include "vision/family_parts.h"
 #include "vision/kernels.h"
 
 #include <stdlib.h>

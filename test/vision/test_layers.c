@@ -2,8 +2,8 @@
  * stages. */
 #include "test/check.h"
 #include "test/vision/model_of.h"
+#include "vision/family_parts.h"
 #include "vision/layers.h"
-#include "vision/sizes.h"
 
 #include <stdlib.h>
 
