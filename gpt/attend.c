@@ -1,6 +1,6 @@
 #include "gpt/attend.h"
 
-static struct gpt_exchange *exchange_of(const struct layer_run *r)
+static struct dt_exchange *exchange_of(const struct layer_run *r)
 {
     return &r->stage->exchange;
 }
@@ -92,15 +92,15 @@ static dt_status attend_to(const struct layer_run *r, void *out, struct gpt_piec
 
 /* Send `here`, keys or their gradients, to the next rank, and allocate memory for those that the
  * rank before sends. */
-static dt_status pass_on(const struct layer_run *r, enum gpt_exchange_slot slot, const struct dt_buffer *here, struct dt_buffer *next)
+static dt_status pass_on(const struct layer_run *r, enum dt_exchange_slot slot, const struct dt_buffer *here, struct dt_buffer *next)
 {
     DT_TRY(allocate_keys(r, key_elems(r), next));
-    return gpt_shift_begin(exchange_of(r), slot, r->stream, here->data, next->data, key_elems(r), model_of(r)->dtype);
+    return dt_shift_begin(exchange_of(r), slot, r->stream, here->data, next->data, key_elems(r), model_of(r)->dtype);
 }
 
 static dt_status take_keys(const struct layer_run *r, struct dt_buffer *here, struct dt_buffer *next)
 {
-    DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS));
+    DT_TRY(dt_exchange_wait(exchange_of(r), DT_EXCHANGE_KEYS));
     dt_free(r->stream, here);
     dt_buffer_move(here, next);
     return DT_OK;
@@ -131,7 +131,7 @@ static dt_status attend_around(const struct layer_run *r)
     DT_TRY(begin_ring(r, &here));
     for (int step = 0, steps = ranks_of(r); step < steps; step++) {
         if (step + 1 < steps)
-            DT_TRY(pass_on(r, GPT_EXCHANGE_KEYS, &here, &next));
+            DT_TRY(pass_on(r, DT_EXCHANGE_KEYS, &here, &next));
         DT_TRY(attend_to(r, r->kept->mixed.data, ring_piece(r, step, &here)));
         if (step + 1 < steps)
             DT_TRY(take_keys(r, &here, &next));
@@ -150,9 +150,9 @@ static dt_status gather_keys(const struct layer_run *r, struct dt_buffer *all)
 {
     DT_TRY(allocate_keys(r, key_elems(r) * (size_t)ranks_of(r), all));
     DT_TRY(move_keys(r, &r->kept->qkv, own_part(r, all), false));
-    DT_TRY(gpt_all_gather_begin(exchange_of(r), exchange_of(r)->context.comm, GPT_EXCHANGE_KEYS, r->stream, own_part(r, all), all->data,
-                                key_elems(r), model_of(r)->dtype));
-    return gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS);
+    DT_TRY(dt_all_gather_begin(exchange_of(r), exchange_of(r)->context.comm, DT_EXCHANGE_KEYS, r->stream, own_part(r, all), all->data,
+                               key_elems(r), model_of(r)->dtype));
+    return dt_exchange_wait(exchange_of(r), DT_EXCHANGE_KEYS);
 }
 
 static struct gpt_piece gathered_piece(const struct layer_run *r, const struct dt_buffer *all)
@@ -241,8 +241,8 @@ static dt_status move_by_positions(const struct layer_run *r, const struct excha
 static dt_status exchange_heads(const struct layer_run *r, struct exchanged x, void *from, void *room, void *to, bool back)
 {
     DT_TRY((back ? move_by_positions : move_by_heads)(r, &x, from, to, false));
-    DT_TRY(gpt_heads_exchange_begin(exchange_of(r), r->stream, to, room, r->rows * x.all, model_of(r)->dtype));
-    DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_KEYS));
+    DT_TRY(dt_heads_exchange_begin(exchange_of(r), r->stream, to, room, r->rows * x.all, model_of(r)->dtype));
+    DT_TRY(dt_exchange_wait(exchange_of(r), DT_EXCHANGE_KEYS));
     return (back ? move_by_heads : move_by_positions)(r, &x, to, room, true);
 }
 
@@ -338,7 +338,7 @@ static dt_status attend_to_backward(const struct layer_run *r, const struct dt_b
  * `made`. Frees `coming`, and `sums`, which has been sent. */
 static dt_status take_sums(const struct layer_run *r, struct dt_buffer *sums, struct dt_buffer *coming, struct dt_buffer *made)
 {
-    DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
+    DT_TRY(dt_exchange_wait(exchange_of(r), DT_EXCHANGE_DKEYS));
     DT_TRY(dt_kernels_add(r->stage->base.kernels, r->stream, false, made->data, coming->data, key_elems(r)));
     dt_free(r->stream, sums);
     dt_free(r->stream, coming);
@@ -354,9 +354,9 @@ static dt_status backward_around(const struct layer_run *r, const struct dt_buff
     DT_TRY(begin_ring(r, &here));
     for (int step = 0, steps = ranks_of(r); step < steps; step++) {
         if (step + 1 < steps)
-            DT_TRY(pass_on(r, GPT_EXCHANGE_KEYS, &here, &next));
+            DT_TRY(pass_on(r, DT_EXCHANGE_KEYS, &here, &next));
         if (step > 1)
-            DT_TRY(pass_on(r, GPT_EXCHANGE_DKEYS, &sums, &coming));
+            DT_TRY(pass_on(r, DT_EXCHANGE_DKEYS, &sums, &coming));
         DT_TRY(allocate_keys(r, key_elems(r), &made));
         DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, ring_piece(r, step, &here), made.data));
         if (step + 1 < steps)
@@ -366,7 +366,7 @@ static dt_status backward_around(const struct layer_run *r, const struct dt_buff
         dt_buffer_move(step ? &sums : &own, &made);
     }
     dt_free(r->stream, &here);
-    DT_TRY(pass_on(r, GPT_EXCHANGE_DKEYS, &sums, &coming));
+    DT_TRY(pass_on(r, DT_EXCHANGE_DKEYS, &sums, &coming));
     DT_TRY(take_sums(r, &sums, &coming, &own));
     DT_TRY(move_keys(r, &r->kept->dqkv, own.data, true));
     dt_free(r->stream, &own);
@@ -380,9 +380,9 @@ static dt_status backward_gathered(const struct layer_run *r, const struct dt_bu
     DT_TRY(allocate_keys(r, key_elems(r) * (size_t)ranks_of(r), &dall));
     DT_TRY(attend_to_backward(r, dmixed, &r->kept->mixed, &r->kept->dqkv, gathered_piece(r, &all), dall.data));
     dt_free(r->stream, &all);
-    DT_TRY(gpt_reduce_scatter_begin(exchange_of(r), exchange_of(r)->context.comm, GPT_EXCHANGE_DKEYS, r->stream, dall.data,
-                                    own_part(r, &dall), key_elems(r), model_of(r)->dtype));
-    DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
+    DT_TRY(dt_reduce_scatter_begin(exchange_of(r), exchange_of(r)->context.comm, DT_EXCHANGE_DKEYS, r->stream, dall.data,
+                                   own_part(r, &dall), key_elems(r), model_of(r)->dtype));
+    DT_TRY(dt_exchange_wait(exchange_of(r), DT_EXCHANGE_DKEYS));
     DT_TRY(move_keys(r, &r->kept->dqkv, own_part(r, &dall), true));
     dt_free(r->stream, &dall);
     return DT_OK;
@@ -402,8 +402,8 @@ static dt_status backward_in_pieces(const struct layer_run *r, const struct dt_b
         DT_TRY(dt_kernels_add_wide(r->stage->base.kernels, r->stream, false, sums.data, model_of(r)->dtype, made.data, key_elems(r)));
         dt_free(r->stream, &made);
         DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, bytes, &coming));
-        DT_TRY(gpt_shift_begin(exchange_of(r), GPT_EXCHANGE_DKEYS, r->stream, sums.data, coming.data, key_elems(r), DT_FP32));
-        DT_TRY(gpt_exchange_wait(exchange_of(r), GPT_EXCHANGE_DKEYS));
+        DT_TRY(dt_shift_begin(exchange_of(r), DT_EXCHANGE_DKEYS, r->stream, sums.data, coming.data, key_elems(r), DT_FP32));
+        DT_TRY(dt_exchange_wait(exchange_of(r), DT_EXCHANGE_DKEYS));
         dt_free(r->stream, &sums);
         dt_buffer_move(&sums, &coming);
     }

@@ -34,15 +34,15 @@ static struct gpt_part vocab_of(const struct layer_run *r)
 static dt_status shared_loss(const struct layer_run *r, void *logits, const int32_t *targets)
 {
     size_t parts = (size_t)r->stage->cut.size, floats = r->rows * sizeof(struct gpt_logit_row) / sizeof(float);
-    struct gpt_exchange *x = &r->stage->exchange;
+    struct dt_exchange *x = &r->stage->exchange;
     struct dt_buffer own, all;
     DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, floats * sizeof(float), &own));
     DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, parts * floats * sizeof(float), &all));
     struct gpt_loss_part part = {
         .logits = logits, .targets = targets, .out = own.data, .rows = r->rows, .vocab = vocab_of(r), .sum = r->stage->base.sum_loss};
     DT_TRY(r->k->loss_part(r->kernels, r->stream, &part));
-    DT_TRY(gpt_all_gather_begin(x, x->group.comm, GPT_EXCHANGE_INPUT, r->stream, own.data, all.data, floats, DT_FP32));
-    DT_TRY(gpt_exchange_wait(x, GPT_EXCHANGE_INPUT));
+    DT_TRY(dt_all_gather_begin(x, x->group.comm, DT_EXCHANGE_INPUT, r->stream, own.data, all.data, floats, DT_FP32));
+    DT_TRY(dt_exchange_wait(x, DT_EXCHANGE_INPUT));
     struct gpt_loss_gradient gradient = {
         .logits = logits,
         .targets = targets,
@@ -107,7 +107,7 @@ dt_status layer_head_forward(const struct layer_run *r)
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, V, &r->kept->logits));
     if (r->stage->sliced) {
         DT_TRY(layer_gather_begin(r, &r->kept->input, DT_WORKSPACE, &all));
-        DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+        DT_TRY(dt_exchange_wait(&r->stage->exchange, DT_EXCHANGE_INPUT));
     }
     DT_TRY(layer_linear(&w.run, r->kept->logits.data, r->stage->sliced ? all.data : r->kept->input.data, w.name, GPT_NO_TENSOR, V, r->d));
     dt_free(r->stream, &all);
@@ -152,7 +152,7 @@ static dt_status head_backward_shared(const struct layer_run *r)
     DT_TRY(layer_sum_begin(r, DT_ACTIVATIONS, &r->stash->dx, &sum));
     DT_TRY(layer_sum_in_turn(r, &r->stash->dx, 1));
     if (weights_now(r) && r->stage->sliced)
-        DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+        DT_TRY(dt_exchange_wait(&r->stage->exchange, DT_EXCHANGE_INPUT));
     if (weights_now(r))
         DT_TRY(head_weight_gradient(r, r->stage->sliced ? &all : &r->kept->input));
     dt_free(r->stream, &all);

@@ -22,9 +22,9 @@
  * streams. The stash then contains what has been allocated, for dt_stash_destroy. */
 #pragma once
 
-#include "gpt/exchange.h"
 #include "gpt/kernel_set.h"
 #include "gpt/layout.h"
+#include "lib/model/exchange.h"
 
 /* A range of the model's layers on one rank (gpt/stage.h). */
 struct gpt_stage {
@@ -33,7 +33,7 @@ struct gpt_stage {
     struct gpt_cut cut;         /* the part of each layer */
     struct gpt_positions where; /* this rank's positions of each sample: all, or a part if ranks share samples (struct dt_context_group) */
     bool sliced;                /* sequence parallelism: R = M / cut.size rows of the residual stream; else R = M */
-    struct gpt_exchange exchange;
+    struct dt_exchange exchange;
 };
 
 /* Each layer owns the buffer that it read, so that the residual stream is kept once. The model's

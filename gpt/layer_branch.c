@@ -255,7 +255,7 @@ static dt_status backward_shared(const struct layer_run *r, struct dt_buffer *dy
     DT_TRY(layer_sum_in_turn(r, &dnormed, weight == GPT_GATE_WEIGHT ? 2 : 1));
     if (weights_now(r)) {
         if (r->stage->sliced)
-            DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+            DT_TRY(dt_exchange_wait(&r->stage->exchange, DT_EXCHANGE_INPUT));
         DT_TRY(layer_shared_weight_gradients(r, dy->data, r->stage->sliced ? all.data : normed->data, weight, bias, out));
         dt_free(r->stream, dy);
         dt_free(r->stream, normed);

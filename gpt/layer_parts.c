@@ -183,8 +183,8 @@ dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, vo
     DT_TRY(beside ? norm_branch_backward(r, dy, dx, sums, accumulate, beside) : norm_backward(r, dy, dx, sums, overwrite, accumulate));
     if (!r->stage->sliced)
         return DT_OK;
-    return gpt_all_reduce_begin(&r->stage->exchange, r->stage->exchange.group.comm, GPT_EXCHANGE_GRADIENTS, r->stream, sums, count,
-                                model_of(r)->dtype);
+    return dt_all_reduce_begin(&r->stage->exchange, r->stage->exchange.group.comm, DT_EXCHANGE_GRADIENTS, r->stream, sums, count,
+                               model_of(r)->dtype);
 }
 
 /* The number of weights in one product: k and v follow q; up follows gate, if it is in the same
@@ -221,9 +221,9 @@ dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum g
                        size_t out, size_t in)
 {
     struct gpt_linear a = layer_linear_of(r, y, x, weight, bias, out, in);
-    DT_TRY(gpt_exchange_product_begin(&r->stage->exchange, r->stream));
+    DT_TRY(dt_exchange_product_begin(&r->stage->exchange, r->stream));
     DT_TRY(r->k->linear(r->kernels, r->stream, &a));
-    return gpt_exchange_product_end(&r->stage->exchange);
+    return dt_exchange_product_end(&r->stage->exchange);
 }
 
 dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,
@@ -247,7 +247,7 @@ dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *
 {
     struct gpt_linear_input_gradient a = {
         .dy = dy, .w = layer_param(r, weight), .dx = dx, .rows = r->rows, .in = in, .out = out, .joined = joined(r, weight, out)};
-    DT_TRY(gpt_exchange_product_begin(&r->stage->exchange, r->stream));
+    DT_TRY(dt_exchange_product_begin(&r->stage->exchange, r->stream));
     DT_TRY(r->k->linear_input_gradient(r->kernels, r->stream, &a));
-    return gpt_exchange_product_end(&r->stage->exchange);
+    return dt_exchange_product_end(&r->stage->exchange);
 }

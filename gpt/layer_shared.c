@@ -7,8 +7,8 @@ dt_status layer_sum_head_gains_begin(const struct layer_run *r)
     size_t gains = 2 * (size_t)gpt_head_width(model_of(r)); /* k's gain is after q's */
     if (!shared(r))
         return DT_OK;
-    return gpt_all_reduce_begin(&r->stage->exchange, r->stage->exchange.group.comm, GPT_EXCHANGE_GRADIENTS, r->stream,
-                                layer_grad(r, GPT_Q_NORM_GAIN), gains, model_of(r)->dtype);
+    return dt_all_reduce_begin(&r->stage->exchange, r->stage->exchange.group.comm, DT_EXCHANGE_GRADIENTS, r->stream,
+                               layer_grad(r, GPT_Q_NORM_GAIN), gains, model_of(r)->dtype);
 }
 
 /* The number of ranks that have the same heads of k and v as this one, including this one. */
@@ -38,14 +38,14 @@ static dt_status begin_kv_gradients(const struct layer_run *r)
 
 static dt_status sum_kv_gradients_begin(const struct layer_run *r)
 {
-    struct gpt_exchange *x = &r->stage->exchange;
+    struct dt_exchange *x = &r->stage->exchange;
     if (copies_of_kv(r) == 1)
         return DT_OK;
-    DT_TRY(gpt_all_reduce_begin(x, x->group.copies, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_K_WEIGHT),
-                                kv_elems(r, GPT_Q_WEIGHT), model_of(r)->dtype));
+    DT_TRY(dt_all_reduce_begin(x, x->group.copies, DT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_K_WEIGHT), kv_elems(r, GPT_Q_WEIGHT),
+                               model_of(r)->dtype));
     return gpt_has_tensor(r->layer, GPT_K_BIAS)
-               ? gpt_all_reduce_begin(x, x->group.copies, GPT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_K_BIAS),
-                                      kv_elems(r, GPT_Q_BIAS), model_of(r)->dtype)
+               ? dt_all_reduce_begin(x, x->group.copies, DT_EXCHANGE_GRADIENTS, r->stream, layer_grad(r, GPT_K_BIAS),
+                                     kv_elems(r, GPT_Q_BIAS), model_of(r)->dtype)
                : DT_OK;
 }
 
@@ -75,7 +75,7 @@ dt_status layer_finish_gradients(const struct layer_run *r)
         at.layer = &r->stage->layers[i];
         at.kept = &r->stash->layers[i];
         if (!waited && sums_gradients(&at)) {
-            DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_GRADIENTS)); /* waits for the last sum, and so for all */
+            DT_TRY(dt_exchange_wait(&r->stage->exchange, DT_EXCHANGE_GRADIENTS)); /* waits for the last sum, and so for all */
             waited = true;
         }
         if (at.kept->dnorm.bytes == 0)
@@ -96,8 +96,8 @@ static dt_status share_amax(const struct layer_run *r)
     if (!of_block(r) || !dt_fp8_recipe(model_of(r)->fp8)->shares_parts)
         return DT_OK;
     DT_TRY(dt_alloc(r->stream, DT_WORKSPACE, sizeof(float), &amax));
-    DT_TRY(gpt_all_reduce_begin(&r->stage->exchange, r->stage->exchange.group.comm, GPT_EXCHANGE_INPUT, r->stream, amax.data, 1, DT_FP32));
-    DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_INPUT));
+    DT_TRY(dt_all_reduce_begin(&r->stage->exchange, r->stage->exchange.group.comm, DT_EXCHANGE_INPUT, r->stream, amax.data, 1, DT_FP32));
+    DT_TRY(dt_exchange_wait(&r->stage->exchange, DT_EXCHANGE_INPUT));
     dt_free(r->stream, &amax);
     return DT_OK;
 }
@@ -109,15 +109,15 @@ dt_status layer_gather_begin(const struct layer_run *r, const struct dt_buffer *
     size_t columns = of_block(r) && model_of(r)->fp8 ? (r->d + 1) / 2 : r->d;
     DT_TRY(share_amax(r));
     DT_TRY(layer_allocate(r, category, columns, all));
-    return gpt_all_gather_begin(&r->stage->exchange, r->stage->exchange.group.comm, GPT_EXCHANGE_INPUT, r->stream, own->data, all->data,
-                                r->stream_rows * columns, model_of(r)->dtype);
+    return dt_all_gather_begin(&r->stage->exchange, r->stage->exchange.group.comm, DT_EXCHANGE_INPUT, r->stream, own->data, all->data,
+                               r->stream_rows * columns, model_of(r)->dtype);
 }
 
 dt_status layer_gather_end(const struct layer_run *r)
 {
-    struct gpt_exchange *x = &r->stage->exchange;
+    struct dt_exchange *x = &r->stage->exchange;
     x->input_comes = x->group.overlap && of_block(r);
-    return x->input_comes ? DT_OK : gpt_exchange_wait(x, GPT_EXCHANGE_INPUT);
+    return x->input_comes ? DT_OK : dt_exchange_wait(x, DT_EXCHANGE_INPUT);
 }
 
 dt_status layer_gather(const struct layer_run *r, enum dt_category category, struct dt_buffer *rows)
@@ -139,32 +139,32 @@ dt_status layer_allocate_summand(const struct layer_run *r, enum dt_category cat
 
 dt_status layer_sum_begin(const struct layer_run *r, enum dt_category category, const struct dt_buffer *summand, struct dt_buffer *sum)
 {
-    struct gpt_exchange *x = &r->stage->exchange;
+    struct dt_exchange *x = &r->stage->exchange;
     *sum = (struct dt_buffer){0};
     if (!shared(r))
         return DT_OK;
     if (!r->stage->sliced)
-        return gpt_all_reduce_begin(x, x->group.comm, GPT_EXCHANGE_SUM, r->stream, summand->data, r->rows * r->d, model_of(r)->dtype);
+        return dt_all_reduce_begin(x, x->group.comm, DT_EXCHANGE_SUM, r->stream, summand->data, r->rows * r->d, model_of(r)->dtype);
     DT_TRY(layer_allocate_stream(r, category, sum));
-    return gpt_reduce_scatter_begin(x, x->group.comm, GPT_EXCHANGE_SUM, r->stream, summand->data, sum->data, r->stream_rows * r->d,
-                                    model_of(r)->dtype);
+    return dt_reduce_scatter_begin(x, x->group.comm, DT_EXCHANGE_SUM, r->stream, summand->data, sum->data, r->stream_rows * r->d,
+                                   model_of(r)->dtype);
 }
 
 dt_status layer_sum_in_turn(const struct layer_run *r, const struct dt_buffer *summand, int products)
 {
-    struct gpt_exchange *x = &r->stage->exchange;
+    struct dt_exchange *x = &r->stage->exchange;
     if (x->group.sums_in_turn == 0)
         return DT_OK;
     for (int i = 1; x->group.sums_in_turn > 1 && !r->stage->sliced && i < products; i++)
-        DT_TRY(gpt_all_reduce_begin(x, x->group.comm, GPT_EXCHANGE_SUM, r->stream, summand->data, r->rows * r->d, model_of(r)->dtype));
-    return gpt_exchange_wait(x, GPT_EXCHANGE_SUM);
+        DT_TRY(dt_all_reduce_begin(x, x->group.comm, DT_EXCHANGE_SUM, r->stream, summand->data, r->rows * r->d, model_of(r)->dtype));
+    return dt_exchange_wait(x, DT_EXCHANGE_SUM);
 }
 
 dt_status layer_sum_end(const struct layer_run *r, struct dt_buffer *summand, const struct dt_buffer *sum)
 {
     if (!shared(r))
         return DT_OK;
-    DT_TRY(gpt_exchange_wait(&r->stage->exchange, GPT_EXCHANGE_SUM));
+    DT_TRY(dt_exchange_wait(&r->stage->exchange, DT_EXCHANGE_SUM));
     if (r->stage->sliced) {
         dt_free(r->stream, summand);
         *summand = *sum;

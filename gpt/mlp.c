@@ -265,9 +265,9 @@ dt_status layer_mlp_up_forward(const struct layer_run *r)
     size_t out = parts_product(r) ? r->f : r->u;
     DT_TRY(layer_allocate(r, DT_ACTIVATIONS, out, &r->kept->hidden));
     struct gpt_linear product = layer_linear_of(r, r->kept->hidden.data, normed.data, mlp->up_weight, mlp->up_bias, out, r->d);
-    DT_TRY(gpt_exchange_product_begin(&r->stage->exchange, r->stream));
+    DT_TRY(dt_exchange_product_begin(&r->stage->exchange, r->stream));
     DT_TRY(gelu_raise(r, &product));
-    DT_TRY(gpt_exchange_product_end(&r->stage->exchange));
+    DT_TRY(dt_exchange_product_end(&r->stage->exchange));
     if (parts_product(r))
         DT_TRY(raise(r, normed.data));
     layer_normed_read(r, &normed);

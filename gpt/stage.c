@@ -37,12 +37,12 @@ dt_status gpt_stage_begin(struct dt_stage *stage, const struct dt_stage_options 
     s->sliced = s->cut.size > 1 && options->tensor.sequence_parallel;
     s->layers = calloc((size_t)layers, sizeof *s->layers);
     DT_TRY(dt_allocated(s->layers, "no host memory for a stage of %d layers", layers));
-    return gpt_exchange_init(&s->exchange, &options->tensor, &options->context, dt_stream_device(stream));
+    return dt_exchange_init(&s->exchange, &options->tensor, &options->context, dt_stream_device(stream));
 }
 
 void gpt_stage_end(struct dt_stage *stage)
 {
-    gpt_exchange_finish(&own(stage)->exchange);
+    dt_exchange_finish(&own(stage)->exchange);
     free(own(stage)->layers);
 }
 

@@ -3,7 +3,7 @@
  * where they are described.
  *
  * The stage does not own parameters: a data-parallel mode sets each group's params and grads before
- * they are used. Only layers that a tensor or context group shares communicate (gpt/exchange.h). */
+ * they are used. Only layers that a tensor or context group shares communicate (lib/model/exchange.h). */
 #pragma once
 
 #include "gpt/kernel_set.h"

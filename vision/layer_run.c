@@ -14,7 +14,7 @@ struct run {
     struct dt_stash *stash;
     struct dt_layer_stash *kept;
     struct vision_kernels *k;
-    struct vision_exchange *exchange;
+    struct dt_exchange *exchange;
     struct dt_stream *stream;
     struct dt_loss_scales scales;
     enum dt_backward part;
@@ -211,14 +211,15 @@ static struct vision_norm_of norm_of(const struct run *r, int n)
  * all ranks gather them, and each combines them. */
 static dt_status join_statistics(const struct run *r, const struct vision_norm_of *of, float *running)
 {
-    struct vision_exchange *x = r->exchange;
-    size_t ranks = vision_exchange_ranks(x), rows = of->samples * of->positions;
+    struct dt_comm *comm = r->exchange->group.comm;
+    size_t ranks = (size_t)dt_comm_size(comm), rows = of->samples * of->positions, numbers = 2 * of->channels;
     struct dt_buffer all;
-    DT_TRY(dt_alloc(r->stream, DT_COMMUNICATION, ranks * 2 * of->channels * sizeof(float), &all));
-    struct vision_moments own = {of->x, vision_exchange_own(x, all.data, 2 * of->channels), rows, of->channels};
+    DT_TRY(dt_alloc(r->stream, DT_COMMUNICATION, ranks * numbers * sizeof(float), &all));
+    struct vision_moments own = {of->x, (float *)all.data + (size_t)dt_comm_rank(comm) * numbers, rows, of->channels};
     struct vision_join_moments join = {all.data, of->mean, of->rstd, running, ranks, rows, of->channels};
     DT_TRY(r->k->table->moments(r->k, r->stream, &own));
-    DT_TRY(vision_exchange_gather(x, all.data, 2 * of->channels, r->stream));
+    DT_TRY(dt_all_gather_begin(r->exchange, comm, DT_EXCHANGE_SUM, r->stream, own.moments, all.data, numbers, DT_FP32));
+    DT_TRY(dt_exchange_wait(r->exchange, DT_EXCHANGE_SUM));
     DT_TRY(r->k->table->join_moments(r->k, r->stream, &join));
     dt_free(r->stream, &all);
     return DT_OK;
@@ -232,7 +233,7 @@ static dt_status norm_forward(const struct run *r, int n)
     if (copied)
         DT_TRY(dt_copy(r->stream, (char *)r->kept->besides[n].data + bytes, param(r, node->first_elem), copied));
     struct vision_norm a = {.of = norm_of(r, n), .y = r->kept->values[n].data, .running = running_of(r, node)};
-    if (r->exchange->comm) {
+    if (r->exchange->group.comm) {
         a.part = VISION_NORM_APPLY;
         DT_TRY(join_statistics(r, &a.of, a.running));
     }
@@ -445,9 +446,10 @@ static dt_status join_gradient_sums(const struct run *r, struct vision_norm_grad
     struct dt_buffer sums;
     DT_TRY(dt_alloc(r->stream, DT_COMMUNICATION, 2 * a->of.channels * sizeof(float), &sums));
     a->sums = sums.data;
-    a->ranks = vision_exchange_ranks(r->exchange);
+    a->ranks = (size_t)dt_comm_size(r->exchange->group.comm);
     DT_TRY(r->k->table->norm_gradient_sums(r->k, r->stream, a));
-    DT_TRY(vision_exchange_sum(r->exchange, a->sums, 2 * a->of.channels, r->stream));
+    DT_TRY(dt_all_reduce_begin(r->exchange, r->exchange->group.comm, DT_EXCHANGE_SUM, r->stream, a->sums, 2 * a->of.channels, DT_FP32));
+    DT_TRY(dt_exchange_wait(r->exchange, DT_EXCHANGE_SUM));
     DT_TRY(r->k->table->norm_gradient(r->k, r->stream, a));
     dt_free(r->stream, &sums);
     return DT_OK;
@@ -468,7 +470,7 @@ static dt_status norm_backward(const struct run *r, int n)
                                      .dgain = grad(r, node->first_elem),
                                      .dbias = grad(r, node->first_elem + (size_t)node->shape.channels),
                                      .accumulate = r->group->accumulate};
-    if (r->exchange->comm)
+    if (r->exchange->group.comm)
         DT_TRY(join_gradient_sums(r, &a));
     else
         DT_TRY(r->k->table->norm_gradient(r->k, r->stream, &a));

@@ -45,12 +45,14 @@ dt_status vision_stage_begin(struct dt_stage *stage, const struct dt_stage_optio
             s->state_first[count + 1] = s->state_first[count] + s->layers[count].state_elems;
         }
     DT_TRY(create_state(s, layers, stream));
-    return vision_exchange_init(&s->exchange, options, dt_stream_device(stream));
+    struct dt_tensor_group together = options->tensor;
+    together.comm = options->together;
+    return dt_exchange_init(&s->exchange, &together, &options->context, dt_stream_device(stream));
 }
 
 void vision_stage_end(struct dt_stage *stage)
 {
-    vision_exchange_finish(&own(stage)->exchange);
+    dt_exchange_finish(&own(stage)->exchange);
     free(own(stage)->initial_state);
     free(own(stage)->state_first);
     free(own(stage)->layers);

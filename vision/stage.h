@@ -7,15 +7,15 @@
  * trained, and on which no gradient depends. */
 #pragma once
 
-#include "vision/exchange.h"
+#include "lib/model/exchange.h"
 #include "vision/kernels.h"
 
 struct vision_stage {
     struct dt_stage base;
     struct vision_layer *layers; /* [base.group_count] */
-    struct vision_exchange exchange;
-    size_t *state_first;  /* [base.group_count + 1] the place of each layer's running statistics in the state */
-    float *initial_state; /* [base.state_elems] in host memory, copied once */
+    struct dt_exchange exchange; /* between the ranks whose samples share the statistics of a norm; group.comm NULL: each has its own */
+    size_t *state_first;         /* [base.group_count + 1] the place of each layer's running statistics in the state */
+    float *initial_state;        /* [base.state_elems] in host memory, copied once */
 };
 
 /* What the forward of a micro-batch keeps of a layer for its backward, by node. */
