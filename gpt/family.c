@@ -77,7 +77,6 @@ const struct dt_model_family gpt_family = {
     .stage_end = gpt_stage_end,
     .describe_group = gpt_describe_group,
     .boundary_elems = gpt_boundary_elems,
-    .init_params = gpt_init_params,
     .tensor = gpt_tensor,
     .foreign_tensor = gpt_foreign_tensor,
     .stash_bytes = sizeof(struct dt_layer_stash),

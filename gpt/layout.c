@@ -121,7 +121,7 @@ dt_status gpt_context_check(const struct dt_model *model, int ranks, enum dt_con
 /* ---- tensors ---- */
 
 /* A tensor of which the rank has `runs` of run_elems, from first_elem on. */
-static void add_part(struct gpt_layer *layer, enum gpt_tensor_name name, enum gpt_init init, size_t first_elem, size_t runs,
+static void add_part(struct gpt_layer *layer, enum gpt_tensor_name name, enum dt_init init, size_t first_elem, size_t runs,
                      size_t run_elems, size_t stride_elems)
 {
     assert(layer->tensor_count < GPT_MAX_TENSORS);
@@ -140,13 +140,13 @@ static void add_part(struct gpt_layer *layer, enum gpt_tensor_name name, enum gp
 }
 
 /* A tensor that is whole on every rank. */
-static void add_whole(struct gpt_layer *layer, enum gpt_tensor_name name, size_t count_elems, enum gpt_init init)
+static void add_whole(struct gpt_layer *layer, enum gpt_tensor_name name, size_t count_elems, enum dt_init init)
 {
     add_part(layer, name, init, 0, 1, count_elems, count_elems);
 }
 
 /* Rows `part` of a matrix of width `columns`. */
-static void add_rows(struct gpt_layer *layer, enum gpt_tensor_name name, struct gpt_part part, size_t columns, enum gpt_init init)
+static void add_rows(struct gpt_layer *layer, enum gpt_tensor_name name, struct gpt_part part, size_t columns, enum dt_init init)
 {
     add_part(layer, name, init, part.first * columns, 1, part.count * columns, part.count * columns);
 }
@@ -154,7 +154,7 @@ static void add_rows(struct gpt_layer *layer, enum gpt_tensor_name name, struct 
 /* Columns `part` of a matrix [rows, columns]. */
 static void add_columns(struct gpt_layer *layer, enum gpt_tensor_name name, size_t rows, size_t columns, struct gpt_part part)
 {
-    add_part(layer, name, GPT_INIT_NORMAL, part.first, rows, part.count, columns);
+    add_part(layer, name, DT_INIT_NORMAL, part.first, rows, part.count, columns);
 }
 
 static struct gpt_part even_part(struct gpt_cut cut, size_t features)
@@ -166,9 +166,9 @@ static struct gpt_part even_part(struct gpt_cut cut, size_t features)
 static void add_norm(struct gpt_layer *layer, const struct dt_model *model)
 {
     size_t d = (size_t)gpt_of(model)->hidden;
-    add_whole(layer, GPT_NORM_GAIN, d, GPT_INIT_ONE);
+    add_whole(layer, GPT_NORM_GAIN, d, DT_INIT_ONE);
     if (gpt_norm_has_bias(model))
-        add_whole(layer, GPT_NORM_BIAS, d, GPT_INIT_ZERO);
+        add_whole(layer, GPT_NORM_BIAS, d, DT_INIT_ZERO);
 }
 
 static void describe_attention(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
@@ -177,21 +177,21 @@ static void describe_attention(const struct dt_model *model, struct gpt_cut cut,
     struct gpt_part heads = gpt_cut_heads(cut, model), kv_heads = gpt_cut_kv_heads(cut, model);
     struct gpt_part q = {heads.first * w, heads.count * w}, kv = {kv_heads.first * w, kv_heads.count * w};
     add_norm(out, model);
-    add_rows(out, GPT_Q_WEIGHT, q, d, GPT_INIT_NORMAL);
-    add_rows(out, GPT_K_WEIGHT, kv, d, GPT_INIT_NORMAL);
-    add_rows(out, GPT_V_WEIGHT, kv, d, GPT_INIT_NORMAL);
+    add_rows(out, GPT_Q_WEIGHT, q, d, DT_INIT_NORMAL);
+    add_rows(out, GPT_K_WEIGHT, kv, d, DT_INIT_NORMAL);
+    add_rows(out, GPT_V_WEIGHT, kv, d, DT_INIT_NORMAL);
     if (gpt_of(model)->bias != GPT_BIAS_NONE) {
-        add_rows(out, GPT_Q_BIAS, q, 1, GPT_INIT_ZERO);
-        add_rows(out, GPT_K_BIAS, kv, 1, GPT_INIT_ZERO);
-        add_rows(out, GPT_V_BIAS, kv, 1, GPT_INIT_ZERO);
+        add_rows(out, GPT_Q_BIAS, q, 1, DT_INIT_ZERO);
+        add_rows(out, GPT_K_BIAS, kv, 1, DT_INIT_ZERO);
+        add_rows(out, GPT_V_BIAS, kv, 1, DT_INIT_ZERO);
     }
     if (gpt_of(model)->qk_norm) {
-        add_whole(out, GPT_Q_NORM_GAIN, w, GPT_INIT_ONE);
-        add_whole(out, GPT_K_NORM_GAIN, w, GPT_INIT_ONE);
+        add_whole(out, GPT_Q_NORM_GAIN, w, DT_INIT_ONE);
+        add_whole(out, GPT_K_NORM_GAIN, w, DT_INIT_ONE);
     }
     add_columns(out, GPT_PROJECTION_WEIGHT, d, d, q);
     if (gpt_of(model)->bias == GPT_BIAS_ALL)
-        add_whole(out, GPT_PROJECTION_BIAS, d, GPT_INIT_ZERO);
+        add_whole(out, GPT_PROJECTION_BIAS, d, DT_INIT_ZERO);
 }
 
 /* The weights, and then the biases, of one product. */
@@ -201,12 +201,12 @@ static void describe_mlp_up(const struct dt_model *model, struct gpt_cut cut, st
     bool gated = gpt_of(model)->mlp == GPT_MLP_SWIGLU, biased = gpt_of(model)->bias == GPT_BIAS_ALL;
     add_norm(out, model);
     if (gated)
-        add_rows(out, GPT_GATE_WEIGHT, features, (size_t)gpt_of(model)->hidden, GPT_INIT_NORMAL);
-    add_rows(out, GPT_WEIGHT, features, (size_t)gpt_of(model)->hidden, GPT_INIT_NORMAL);
+        add_rows(out, GPT_GATE_WEIGHT, features, (size_t)gpt_of(model)->hidden, DT_INIT_NORMAL);
+    add_rows(out, GPT_WEIGHT, features, (size_t)gpt_of(model)->hidden, DT_INIT_NORMAL);
     if (gated && biased)
-        add_rows(out, GPT_GATE_BIAS, features, 1, GPT_INIT_ZERO);
+        add_rows(out, GPT_GATE_BIAS, features, 1, DT_INIT_ZERO);
     if (biased)
-        add_rows(out, GPT_BIAS, features, 1, GPT_INIT_ZERO);
+        add_rows(out, GPT_BIAS, features, 1, DT_INIT_ZERO);
 }
 
 static void describe_mlp_down(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
@@ -214,28 +214,28 @@ static void describe_mlp_down(const struct dt_model *model, struct gpt_cut cut, 
     size_t d = (size_t)gpt_of(model)->hidden, f = (size_t)gpt_ffn(model);
     add_columns(out, GPT_WEIGHT, d, f, even_part(cut, f));
     if (gpt_of(model)->bias == GPT_BIAS_ALL)
-        add_whole(out, GPT_BIAS, d, GPT_INIT_ZERO);
+        add_whole(out, GPT_BIAS, d, DT_INIT_ZERO);
 }
 
 static void describe_embedding(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
     size_t d = (size_t)gpt_of(model)->hidden;
-    add_rows(out, GPT_TOKEN_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), d, GPT_INIT_NORMAL);
+    add_rows(out, GPT_TOKEN_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), d, DT_INIT_NORMAL);
     if (gpt_of(model)->position == GPT_POSITION_LEARNED)
-        add_rows(out, GPT_POSITION_WEIGHT, gpt_cut_table(cut, gpt_position_rows(model)), d, GPT_INIT_NORMAL);
+        add_rows(out, GPT_POSITION_WEIGHT, gpt_cut_table(cut, gpt_position_rows(model)), d, DT_INIT_NORMAL);
 }
 
 static void describe_head(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *out)
 {
     if (!gpt_of(model)->tied)
-        add_rows(out, GPT_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), (size_t)gpt_of(model)->hidden, GPT_INIT_NORMAL);
+        add_rows(out, GPT_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), (size_t)gpt_of(model)->hidden, DT_INIT_NORMAL);
 }
 
 void gpt_add_table_copy(const struct dt_model *model, struct gpt_cut cut, struct gpt_layer *head)
 {
     struct gpt_layer embedding;
     gpt_describe_layer(model, cut, 0, &embedding);
-    add_rows(head, GPT_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), (size_t)gpt_of(model)->hidden, GPT_INIT_NORMAL);
+    add_rows(head, GPT_WEIGHT, gpt_cut_table(cut, gpt_of(model)->vocab_size), (size_t)gpt_of(model)->hidden, DT_INIT_NORMAL);
     head->tensors[head->tensor_count - 1].id = embedding.tensors[0].id; /* the same random numbers as token.weight */
 }
 

@@ -33,8 +33,6 @@ struct gpt_cut {
     int rank, size; /* 0 and 1: the whole layer */
 };
 
-enum gpt_init { GPT_INIT_NORMAL, GPT_INIT_ZERO, GPT_INIT_ONE }; /* normal: mean 0, standard deviation 0.02, as in GPT-2 */
-
 enum gpt_tensor_name {
     GPT_NO_TENSOR, /* no layer has it */
     GPT_NORM_GAIN,
@@ -63,7 +61,7 @@ struct gpt_tensor {
     /* The place of the part in the whole tensor: from first_elem on, in runs of run_elems, which
      * start stride_elems apart. */
     size_t first_elem, run_elems, stride_elems;
-    enum gpt_init init;
+    enum dt_init init;
     uint32_t id; /* selects the random numbers of its weights: layer index in the whole model * 16 + place in the layer */
 };
 

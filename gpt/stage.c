@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-static const float INITIAL_STANDARD_DEVIATION = 0.02f; /* as in GPT-2 and minGPT */
-
 static struct gpt_stage *own(struct dt_stage *stage)
 {
     return (struct gpt_stage *)stage;
@@ -83,46 +81,6 @@ static size_t stream_elems(const struct dt_stage *stage, size_t samples)
 size_t gpt_boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples)
 {
     return stream_elems(stage, samples);
-}
-
-/* Write elements [from, until) of this rank's part of a tensor to `to`. */
-static dt_status init_tensor(const struct gpt_stage *s, const struct gpt_tensor *tensor, size_t from, size_t until, void *to,
-                             struct dt_stream *stream)
-{
-    struct dt_normal normal = {
-        .to = to,
-        .count = until - from,
-        .seed = s->base.seed,
-        .first_element = tensor->first_elem + from / tensor->run_elems * tensor->stride_elems,
-        .run_elems = tensor->run_elems,
-        .run_done = from % tensor->run_elems,
-        .stride_elems = tensor->stride_elems,
-        .tensor_id = tensor->id,
-        .standard_deviation = INITIAL_STANDARD_DEVIATION,
-    };
-    if (tensor->init == GPT_INIT_NORMAL)
-        return dt_kernels_normal(s->base.kernels, stream, &normal);
-    return dt_kernels_fill(s->base.kernels, stream, to, until - from, tensor->init == GPT_INIT_ONE ? 1.0f : 0.0f);
-}
-
-dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
-                          struct dt_stream *stream)
-{
-    const struct gpt_stage *s = own_const(stage);
-    size_t element_bytes = dt_dtype_bytes(stage->model->dtype), end = first + count, layer_start = 0;
-
-    for (int i = 0; i < group->layer_count; i++) {
-        const struct gpt_layer *layer = &s->layers[group->first_layer + i];
-        for (int j = 0; j < layer->tensor_count; j++) {
-            const struct gpt_tensor *tensor = &layer->tensors[j];
-            size_t start = layer_start + tensor->offset_elems, tensor_end = start + tensor->count_elems;
-            size_t from = first > start ? first : start, until = end < tensor_end ? end : tensor_end;
-            if (from < until) /* otherwise the run is in another rank's part */
-                DT_TRY(init_tensor(s, tensor, from - start, until - start, (char *)to + (from - first) * element_bytes, stream));
-        }
-        layer_start += layer->param_elems;
-    }
-    return DT_OK;
 }
 
 /* ---- a stash's samples ---- */

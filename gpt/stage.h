@@ -12,9 +12,6 @@ dt_status gpt_stage_begin(struct dt_stage *stage, const struct dt_stage_options 
 void gpt_stage_end(struct dt_stage *stage);
 void gpt_describe_group(struct dt_stage *stage, const struct dt_part *part, struct dt_group *group);
 size_t gpt_boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples);
-dt_status gpt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
-                          struct dt_stream *stream);
-
 dt_status gpt_begin_samples(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
 
 dt_status gpt_forward(struct dt_stage *stage, int g, struct dt_stash *stash, struct dt_loss_scales scales, struct dt_stream *stream);

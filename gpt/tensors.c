@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+static const float STANDARD_DEVIATION = 0.02f; /* of initial weights, as in GPT-2 and minGPT */
+
 /* Whether the layer is a tied head with a copy of the token table. */
 static bool is_table_copy(const struct dt_model *model, const struct gpt_layer *layer)
 {
@@ -59,6 +61,9 @@ bool gpt_tensor(const struct dt_stage *stage, const struct dt_group *group, int 
                                     .stride_elems = tensor->stride_elems,
                                     .rows = whole / columns,
                                     .columns = columns,
+                                    .id = tensor->id,
+                                    .init = tensor->init,
+                                    .scale = STANDARD_DEVIATION,
                                     .copy = is_copy(s, layer, tensor, whole)};
     name_tensor(stage->model, layer, tensor, out->name, sizeof out->name);
     return true;

@@ -47,7 +47,6 @@ const struct dt_model_family vision_family = {
     .stage_begin = vision_stage_begin,
     .stage_end = vision_stage_end,
     .boundary_elems = vision_boundary_elems,
-    .init_params = vision_init_params,
     .tensor = vision_tensor_of,
     .state_tensor = vision_state_tensor,
     .stash_bytes = sizeof(struct dt_layer_stash),

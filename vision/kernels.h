@@ -37,16 +37,6 @@ struct vision_images {
     uint32_t first_sample;
 };
 
-/* to [count] uniform in [-bound, bound): elements of the tensor `tensor_id` from first_element
- * on. */
-struct vision_uniform {
-    void *to;
-    size_t count;
-    uint64_t seed, first_element;
-    uint32_t tensor_id;
-    float bound;
-};
-
 /* y = x * w + b; w [out channels, kernel, kernel, in channels], b [out channels] or NULL. */
 struct vision_convolution {
     const void *x, *w, *b;
@@ -197,7 +187,6 @@ enum { VISION_NO_LABEL = 255 };
 /* The list: entry, struct of its arguments. */
 #define VISION_KERNELS(ROW)                                                                                                                \
     ROW(images, vision_images)                                                                                                             \
-    ROW(uniform, vision_uniform)                                                                                                           \
     ROW(convolution, vision_convolution)                                                                                                   \
     ROW(convolution_input_gradient, vision_convolution_input_gradient)                                                                     \
     ROW(convolution_weight_gradient, vision_convolution_weight_gradient)                                                                   \

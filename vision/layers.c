@@ -21,7 +21,7 @@ static int add(struct builder *b, struct vision_node node)
     return b->layer->node_count++;
 }
 
-static void add_tensor(struct builder *b, size_t count, enum vision_init init, double scale)
+static void add_tensor(struct builder *b, size_t count, enum dt_init init, double scale)
 {
     struct vision_layer *l = b->layer;
     l->tensors[l->tensor_count] = (struct vision_tensor){.first_elem = l->param_elems,
@@ -59,11 +59,11 @@ static int conv(struct builder *b, int input, int channels, struct vision_window
                                            .bias = bias,
                                            .first_elem = b->layer->param_elems});
     if (backbone)
-        add_tensor(b, (size_t)channels * inputs, VISION_INIT_NORMAL, sqrt(2.0 / (double)outputs));
+        add_tensor(b, (size_t)channels * inputs, DT_INIT_NORMAL, sqrt(2.0 / (double)outputs));
     else
-        add_tensor(b, (size_t)channels * inputs, VISION_INIT_UNIFORM, 1 / sqrt((double)inputs));
+        add_tensor(b, (size_t)channels * inputs, DT_INIT_UNIFORM, 1 / sqrt((double)inputs));
     if (bias)
-        add_tensor(b, (size_t)channels, VISION_INIT_UNIFORM, 1 / sqrt((double)inputs));
+        add_tensor(b, (size_t)channels, DT_INIT_UNIFORM, 1 / sqrt((double)inputs));
     return node;
 }
 
@@ -78,8 +78,8 @@ static int norm(struct builder *b, int input, int residual, bool relu)
                                            .relu = relu,
                                            .first_elem = b->layer->param_elems,
                                            .state_elem = b->layer->state_elems});
-    add_tensor(b, channels, VISION_INIT_ONE, 0);
-    add_tensor(b, channels, VISION_INIT_ZERO, 0);
+    add_tensor(b, channels, DT_INIT_ONE, 0);
+    add_tensor(b, channels, DT_INIT_ZERO, 0);
     b->layer->state_elems += 2 * channels;
     return node;
 }

@@ -49,12 +49,10 @@ struct vision_node {
     size_t state_elem; /* place of a norm's running mean and variance in the layer's state */
 };
 
-enum vision_init { VISION_INIT_NORMAL, VISION_INIT_UNIFORM, VISION_INIT_ZERO, VISION_INIT_ONE };
-
 struct vision_tensor {
     size_t first_elem, count; /* in the layer */
-    enum vision_init init;
-    float scale; /* standard deviation, or the bound of [-scale, scale) */
+    enum dt_init init;        /* as in struct dt_initial */
+    float scale;
     uint32_t id; /* selects the random numbers of its elements: the layer's index * VISION_MOST_TENSORS + its place in the layer */
 };
 

@@ -65,43 +65,6 @@ size_t vision_boundary_elems(const struct dt_stage *stage, int part, bool output
     return samples * (output ? vision_output_elems(&layers[p->end_group - 1]) : vision_input_elems(&layers[p->first_group]));
 }
 
-/* Write elements [from, until) of a tensor to `to`. */
-static dt_status init_tensor(const struct vision_stage *s, const struct vision_tensor *tensor, size_t from, size_t until, void *to,
-                             struct dt_stream *stream)
-{
-    struct vision_kernels *k = (struct vision_kernels *)s->base.kernels;
-    struct dt_normal normal = {.to = to,
-                               .count = until - from,
-                               .seed = s->base.seed,
-                               .first_element = from,
-                               .tensor_id = tensor->id,
-                               .standard_deviation = tensor->scale};
-    struct vision_uniform uniform = {
-        .to = to, .count = until - from, .seed = s->base.seed, .first_element = from, .tensor_id = tensor->id, .bound = tensor->scale};
-    switch (tensor->init) {
-    case VISION_INIT_NORMAL: return dt_kernels_normal(&k->base, stream, &normal);
-    case VISION_INIT_UNIFORM: return k->table->uniform(k, stream, &uniform);
-    case VISION_INIT_ZERO: return dt_kernels_fill(&k->base, stream, to, until - from, 0);
-    case VISION_INIT_ONE: break;
-    }
-    return dt_kernels_fill(&k->base, stream, to, until - from, 1);
-}
-
-dt_status vision_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
-                             struct dt_stream *stream)
-{
-    const struct vision_layer *layer = &own_const(stage)->layers[group->index];
-    size_t element_bytes = dt_dtype_bytes(stage->model->dtype), end = first + count;
-    for (const struct vision_tensor *t = layer->tensors; t < layer->tensors + layer->tensor_count; t++) {
-        size_t from = first > t->first_elem ? first : t->first_elem;
-        size_t until = end < t->first_elem + t->count ? end : t->first_elem + t->count;
-        if (from < until) /* otherwise the run is in another rank's part */
-            DT_TRY(init_tensor(own_const(stage), t, from - t->first_elem, until - t->first_elem,
-                               (char *)to + (from - first) * element_bytes, stream));
-    }
-    return DT_OK;
-}
-
 /* ---- a stash's samples ---- */
 
 /* Take the step's samples from host memory: bytes of images, from which x is made, and labels. */

@@ -28,9 +28,6 @@ struct dt_layer_stash {
 dt_status vision_stage_begin(struct dt_stage *stage, const struct dt_stage_options *options, int layers, struct dt_stream *stream);
 void vision_stage_end(struct dt_stage *stage);
 size_t vision_boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples);
-dt_status vision_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
-                             struct dt_stream *stream);
-
 dt_status vision_begin_samples(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream);
 
 /* tensors.c: parameters of a group, and running statistics, with their places in the whole

@@ -31,7 +31,10 @@ bool vision_tensor_of(const struct dt_stage *stage, const struct dt_group *group
                                     .run_elems = tensor->count,
                                     .stride_elems = tensor->count,
                                     .rows = rows,
-                                    .columns = tensor->count / rows};
+                                    .columns = tensor->count / rows,
+                                    .id = tensor->id,
+                                    .init = tensor->init,
+                                    .scale = tensor->scale};
     snprintf(out->name, sizeof out->name, "layers.%d.nodes.%d.%s", layer->index, n,
              !first                    ? "bias"
              : node->op == VISION_CONV ? "weight"

@@ -235,9 +235,9 @@ static dt_status run_both(struct gpt_kernels *k, struct dt_stream *stream, const
 {
     size_t operands_bytes = t->operand_elems * dt_dtype_bytes(k->model.dtype);
     char *own = memory + (operands_bytes + PLACE_BYTES - 1) / PLACE_BYTES * PLACE_BYTES, *plain = own + t->bytes;
-    struct dt_normal operands = {.to = memory, .count = t->operand_elems, .seed = 1, .tensor_id = 1, .standard_deviation = 2};
+    struct dt_initial operands = {.to = memory, .count = t->operand_elems, .seed = 1, .tensor_id = 1, .scale = 2};
     bool ran;
-    DT_TRY(dt_kernels_normal(k->base, stream, &operands));
+    DT_TRY(dt_kernels_initialise(k->base, stream, &operands));
     DT_TRY(t->run(k, stream, t, memory, plain));
     DT_TRY(run_own(k, stream, t, memory, own, &ran));
     DT_TRY(dt_copy_to_host(stream, host, own, 2 * t->bytes));

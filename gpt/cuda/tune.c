@@ -66,9 +66,9 @@ static dt_status make_places(struct bench *b)
     p->stride_bytes = at;
     p->count = 2 * b->cache_bytes / at + 2;
     DT_TRY(dt_alloc(b->stream, DT_WORKSPACE, p->count * at, &p->memory));
-    return dt_kernels_normal(
+    return dt_kernels_initialise(
         &b->base, b->stream,
-        &(struct dt_normal){.to = p->memory.data, .count = p->count * at / bytes, .seed = 1, .tensor_id = 1, .standard_deviation = 0.1f});
+        &(struct dt_initial){.to = p->memory.data, .count = p->count * at / bytes, .seed = 1, .tensor_id = 1, .scale = 0.1f});
 }
 
 static struct gpt_cuda_product product_at(const struct bench *b, size_t index)

@@ -22,7 +22,7 @@ struct dt_kernel_calls {
     dt_status (*add_wide)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype, const void *from,
                           size_t count);
     dt_status (*fill)(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
-    dt_status (*normal)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
+    dt_status (*draw)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *initial); /* only random values */
 };
 
 struct dt_kernel_backend {

@@ -92,7 +92,9 @@ dt_status dt_kernels_fill(struct dt_kernels *k, struct dt_stream *stream, void *
     SPAN("fill", false, fill(k, stream, to, count, value));
 }
 
-dt_status dt_kernels_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal)
+dt_status dt_kernels_initialise(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *initial)
 {
-    SPAN("init_normal", false, normal(k, stream, normal));
+    if (initial->init == DT_INIT_ZERO || initial->init == DT_INIT_ONE)
+        return dt_kernels_fill(k, stream, initial->to, initial->count, initial->init == DT_INIT_ONE ? 1 : 0);
+    SPAN("draw", false, draw(k, stream, initial));
 }

@@ -65,17 +65,20 @@ struct dt_norm_state {
     bool skips;       /* this step is skipped: no parameter is updated */
 };
 
-/* to [count] = normal deviates with this standard deviation (lib/base/random.h): elements of the
- * tensor `tensor_id`, from first_element on, in runs of run_elems, which start stride_elems apart
- * (columns of a matrix). run_done: elements of the first run that are skipped. run_elems 0: one
- * run. */
-struct dt_normal {
+enum dt_init { DT_INIT_NORMAL, DT_INIT_UNIFORM, DT_INIT_ZERO, DT_INIT_ONE };
+
+/* to [count] = initial values: zeros, ones, normal deviates with standard deviation `scale`, or
+ * uniform numbers in [-scale, scale) (lib/base/random.h). Random ones are elements of the tensor
+ * `tensor_id`, from first_element on, in runs of run_elems, which start stride_elems apart (columns
+ * of a matrix). run_done: elements of the first run that are skipped. run_elems 0: one run. */
+struct dt_initial {
     void *to;
     size_t count;
     uint64_t seed, first_element;
     size_t run_elems, run_done, stride_elems;
     uint32_t tensor_id;
-    float standard_deviation;
+    enum dt_init init;
+    float scale;
 };
 
 /* Kernels that replace others only if they are right on this very device. When kernels are created,
@@ -171,4 +174,4 @@ dt_status dt_kernels_convert(struct dt_kernels *k, struct dt_stream *stream, voi
                              enum dt_dtype from_dtype, size_t count);
 /* to[i] = value, [count] */
 dt_status dt_kernels_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
-dt_status dt_kernels_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
+dt_status dt_kernels_initialise(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *initial);

@@ -150,7 +150,7 @@ static dt_status sim_fill(struct dt_kernels *k, struct dt_stream *stream, void *
     return DT_OK;
 }
 
-static dt_status sim_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal)
+static dt_status sim_draw(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *initial)
 {
     return DT_OK;
 }
@@ -167,6 +167,6 @@ static const struct dt_kernel_calls sim_calls = {.begin_step = sim_begin_step,
                                                  .add = sim_add,
                                                  .add_wide = sim_add_wide,
                                                  .fill = sim_fill,
-                                                 .normal = sim_normal};
+                                                 .draw = sim_draw};
 
 const struct dt_kernel_backend dt_kernels_sim = {.init = sim_init, .calls = &sim_calls, .host = &sim_calls};

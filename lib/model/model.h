@@ -295,7 +295,10 @@ struct dt_model_tensor {
      * start stride_elems apart. */
     size_t first_elem, run_elems, stride_elems;
     size_t rows, columns; /* of the whole tensor; a vector has one column */
-    bool copy;            /* true on all ranks but one, if several ranks of this tensor group or of other stages have the same elements */
+    uint32_t id;          /* selects the random numbers of its elements; only copies have the same */
+    enum dt_init init;    /* as in struct dt_initial */
+    float scale;
+    bool copy; /* true on all ranks but one, if several ranks of this tensor group or of other stages have the same elements */
 };
 
 /* A whole tensor of a model, and the place of its elements in a file of another library. Its rows
@@ -473,16 +476,10 @@ struct dt_model_family {
     /* Elements of x, and of dx, for `samples` samples on this rank at the beginning, or the end
      * (output), of a part: the size of a message there. Sender and receiver return the same. */
     size_t (*boundary_elems)(const struct dt_stage *stage, int part, bool output, size_t samples);
-    /* Write elements [first, first + count) of the group's flat parameters, with their initial
-     * values, to `to`. Whole replicas and shards are initialised by the rank that owns them. */
-    dt_status (*init_params)(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
-                             struct dt_stream *stream);
-
-    /* Optional: tensor `index` of the group, in the order of its parameters; false after the last.
-     * Without it there are no checkpoints. */
+    /* Tensor `index` of the group, in the order of its parameters; false after the last. */
     bool (*tensor)(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out);
 
-    /* For families with state, optional as `tensor` is: piece `index` of the stage's state, with
+    /* For families with state: piece `index` of the stage's state, with
      * its name in the whole model, and offset_elems within the state; false after the last. */
     bool (*state_tensor)(const struct dt_stage *stage, int index, struct dt_model_tensor *out);
 

@@ -35,11 +35,11 @@ void dt_probe_destroy(struct dt_probe *p)
 /* Fill all memory with small numbers of both signs. */
 static dt_status fill(struct dt_probe *p)
 {
-    struct dt_normal a = {.seed = 1, .tensor_id = 1, .standard_deviation = 0.5f};
+    struct dt_initial a = {.seed = 1, .tensor_id = 1, .scale = 0.5f};
     for (int i = 0; i < DT_PROBE_REGIONS; i++) {
         a.to = p->regions[i].data;
         a.count = p->regions[i].bytes / dt_dtype_bytes(p->model.dtype);
-        DT_TRY(dt_kernels_normal(p->kernels, p->stream, &a));
+        DT_TRY(dt_kernels_initialise(p->kernels, p->stream, &a));
     }
     return DT_OK;
 }

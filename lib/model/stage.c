@@ -123,6 +123,39 @@ void dt_stage_destroy(struct dt_stage *s, struct dt_stream *stream)
     free(s);
 }
 
+/* Elements [from, until) of the tensor. */
+static struct dt_initial initial_values(const struct dt_model_tensor *t, size_t from, size_t until, void *to, uint64_t seed)
+{
+    return (struct dt_initial){.to = to,
+                               .count = until - from,
+                               .seed = seed,
+                               .first_element = t->first_elem + from / t->run_elems * t->stride_elems,
+                               .run_elems = t->run_elems,
+                               .run_done = from % t->run_elems,
+                               .stride_elems = t->stride_elems,
+                               .tensor_id = t->id,
+                               .init = t->init,
+                               .scale = t->scale};
+}
+
+dt_status dt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
+                         struct dt_stream *stream)
+{
+    size_t element_bytes = dt_dtype_bytes(stage->model->dtype), end = first + count;
+    bool computes = !dt_device_kind_of(stage->kernels->device)->simulated;
+    struct dt_model_tensor t;
+    for (int i = 0; computes && stage->model->family->tensor(stage, group, i, &t); i++) {
+        size_t from = first > t.offset_elems ? first : t.offset_elems;
+        size_t until = end < t.offset_elems + t.count_elems ? end : t.offset_elems + t.count_elems;
+        if (from >= until)
+            continue; /* the tensor is in another rank's part */
+        struct dt_initial values =
+            initial_values(&t, from - t.offset_elems, until - t.offset_elems, (char *)to + (from - first) * element_bytes, stage->seed);
+        DT_TRY(dt_kernels_initialise(stage->kernels, stream, &values));
+    }
+    return DT_OK;
+}
+
 /* ---- a stash ---- */
 
 /* What the stash keeps of layer `i` of the stage; its buffers come first. */

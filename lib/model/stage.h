@@ -17,6 +17,11 @@ dt_status dt_stage_create(const struct dt_model *model, const struct dt_stage_op
                           struct dt_stream *stream, struct dt_stage **out);
 void dt_stage_destroy(struct dt_stage *stage, struct dt_stream *stream); /* takes NULL */
 
+/* Write elements [first, first + count) of the group's flat parameters, with their initial values,
+ * to `to`. Whole replicas and shards are initialised by the rank that owns them. */
+dt_status dt_init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
+                         struct dt_stream *stream);
+
 /* Owner: the caller, dt_stash_destroy, which frees all buffers of the stash, and accepts a zeroed
  * one. */
 dt_status dt_stash_create(const struct dt_stage *stage, int part, struct dt_stash *out);

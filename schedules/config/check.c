@@ -337,9 +337,6 @@ static dt_status check_context_group(const struct experiment *e, const char *whe
 
 static dt_status check_checkpoints(const struct experiment *e, const char *where)
 {
-    if ((*e->checkpoint.path || *e->checkpoint.from) && !e->model.family->tensor)
-        return dt_fail(DT_ERR_INVALID, "%s: checkpoint: models of the family %s have no names for tensors in files", where,
-                       e->model.family->name);
     if (!*e->checkpoint.path && strcmp(e->checkpoint.from, "auto") == 0)
         return dt_fail(DT_ERR_INVALID, "%s: checkpoint.from: auto goes on with what is in checkpoint.path, which is not given", where);
     return DT_OK;
@@ -488,14 +485,6 @@ static dt_status check_late_updates(const struct experiment *e, const char *wher
                    where, e->parameter_server.staleness, key);
 }
 
-static dt_status check_decay(const struct experiment *e, const char *where)
-{
-    if (e->optimizer.decayed == DECAYED_ALL || e->model.family->tensor)
-        return DT_OK;
-    return dt_fail(DT_ERR_INVALID, "%s: optimizer.decayed: models of family \"%s\" do not name their tensors; use \"all\"", where,
-                   e->model.family->name);
-}
-
 /* With units of single layers, no other layer is in memory. */
 static dt_status check_units(const struct experiment *e, const char *where)
 {
@@ -546,7 +535,6 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     if (!is_given(given, "loss_scaling"))
         e->loss_scaling = e->model.dtype == DT_FP16 && e->loss == LOSS_CROSS_ENTROPY ? 65536 : 1;
     DT_TRY(check_late_updates(e, where));
-    DT_TRY(check_decay(e, where));
     bool block = (double)dt_model_parameter_count(&e->model) < FSDP_LINEAR_FROM || strategy_reads_blocks(&e->strategy);
     if (e->fsdp.unit != DT_UNIT_BLOCK && e->fsdp.unit != DT_UNIT_LINEAR) /* only the keys' table knows "auto" */
         e->fsdp.unit = block ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;

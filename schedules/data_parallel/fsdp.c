@@ -21,6 +21,7 @@
  * With parameter offload the shards are in host memory. A rank's own shard is copied directly to
  * its place in the whole group, and gathered from there. Its reduced gradients are copied to the
  * host from their place in the whole group's gradients. */
+#include "lib/model/stage.h"
 #include "schedules/data_parallel/norm.h"
 #include "schedules/data_parallel/offload.h"
 #include "schedules/data_parallel/residency.h"
@@ -74,7 +75,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     if (padding)
         DT_TRY(dt_zero(s->compute, (char *)f->params.data + dp_bytes(s, shard.own_elems), dp_bytes(s, padding)));
     if (shard.own_elems)
-        DT_TRY(s->stage->model->family->init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
+        DT_TRY(dt_init_params(s->stage, group, shard.first_elem, shard.own_elems, f->params.data, s->compute));
 
     /* the first gather runs on another stream and reads the shard */
     return dt_stream_follow(s->network, s->compute);

@@ -58,7 +58,7 @@ static dt_status find_all_counted(struct gradient_norm *n, const struct experime
     n->counted = calloc((size_t)n->stage->group_count, sizeof *n->counted);
     DT_TRY(dt_allocated(n->counted, "no host memory for %d groups", n->stage->group_count));
     for (int g = 0; g < n->stage->group_count; g++)
-        if (e->model.family->tensor && (e->tensor.size > 1 || n->stage->groups[g].copy_elems > 0))
+        if (e->tensor.size > 1 || n->stage->groups[g].copy_elems > 0)
             DT_TRY(find_counted(n->stage, &n->stage->groups[g], &n->counted[g]));
     return DT_OK;
 }

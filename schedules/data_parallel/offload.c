@@ -1,4 +1,5 @@
 #include "schedules/data_parallel/offload.h"
+#include "lib/model/stage.h"
 
 #include <stdio.h>
 
@@ -47,7 +48,7 @@ static dt_status make_params(const struct dp_setup *setup, const struct dt_group
     if (padded > count)
         DT_TRY(dt_zero(setup->compute, (char *)made + dp_bytes(setup, count), dp_bytes(setup, padded - count)));
     if (count > 0)
-        DT_TRY(setup->stage->model->family->init_params(setup->stage, group, first, count, made, setup->compute));
+        DT_TRY(dt_init_params(setup->stage, group, first, count, made, setup->compute));
     return dt_copy_to_host(setup->compute, to, made, dp_bytes(setup, padded));
 }
 

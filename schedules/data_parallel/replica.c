@@ -1,4 +1,5 @@
 #include "schedules/data_parallel/replica.h"
+#include "lib/model/stage.h"
 
 #include <stdlib.h>
 
@@ -37,7 +38,7 @@ static dt_status initialise(struct replica *replica, const struct dp_setup *setu
         group->grads = options->keep_gradients ? replica_grads(replica, setup, replica->offset_elems[g]) : NULL;
         group->params = setup->offload ? NULL : params;
         DT_TRY(setup->offload ? offload_init_params(setup, group, 0, group->param_elems, group->param_elems, params)
-                              : stage->model->family->init_params(stage, group, 0, group->param_elems, params, setup->compute));
+                              : dt_init_params(stage, group, 0, group->param_elems, params, setup->compute));
     }
     return DT_OK;
 }

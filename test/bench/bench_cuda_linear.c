@@ -40,10 +40,9 @@ static struct dt_buffer array(struct bench *b, size_t count, float standard_devi
 {
     struct dt_buffer buffer;
     must(dt_alloc(b->stream, DT_WORKSPACE, count * b->element_bytes, &buffer));
-    must(dt_kernels_normal(
+    must(dt_kernels_initialise(
         &b->base, b->stream,
-        &(struct dt_normal){
-            .to = buffer.data, .count = count, .seed = 1, .tensor_id = (uint32_t)count, .standard_deviation = standard_deviation}));
+        &(struct dt_initial){.to = buffer.data, .count = count, .seed = 1, .tensor_id = (uint32_t)count, .scale = standard_deviation}));
     return buffer;
 }
 

@@ -62,8 +62,8 @@ static void *room(struct bench *b, size_t bytes)
 static void *array(struct bench *b, size_t count)
 {
     void *memory = room(b, count * b->element_bytes);
-    must(dt_kernels_normal(&b->base, b->stream,
-                           &(struct dt_normal){.to = memory, .count = count, .seed = 1, .tensor_id = 1, .standard_deviation = 0.5f}));
+    must(dt_kernels_initialise(&b->base, b->stream,
+                               &(struct dt_initial){.to = memory, .count = count, .seed = 1, .tensor_id = 1, .scale = 0.5f}));
     return memory;
 }
 
@@ -195,7 +195,7 @@ static dt_status launch_fill(struct bench *b, const void *update)
 
 static dt_status launch_normal(struct bench *b, const void *normal)
 {
-    return dt_kernels_normal(&b->base, b->stream, normal);
+    return dt_kernels_initialise(&b->base, b->stream, normal);
 }
 
 /* ---- groups of kernels ---- */
@@ -375,7 +375,7 @@ static void bench_parameters(struct bench *b)
     adam.beta1 = 0.9f;
     adam.beta2 = 0.999f;
     adam.epsilon = 1e-8f;
-    struct dt_normal normal = {.to = params, .count = count, .seed = 1, .first_element = 3, .tensor_id = 2, .standard_deviation = 0.02f};
+    struct dt_initial normal = {.to = params, .count = count, .seed = 1, .first_element = 3, .tensor_id = 2, .scale = 0.02f};
     show_memory(b, "sgd, all weights", 1, 3 * bytes, launch_update, &sgd);
     show_memory(b, "adam, a quarter of them", 0, (double)few * (24.0 + 3.0 * (double)b->element_bytes), launch_update, &adam);
     show_memory(b, "add, all weights", 0, 3 * bytes, launch_add, &sgd);

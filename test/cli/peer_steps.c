@@ -50,7 +50,7 @@ static dt_status open_run(struct run *r)
         struct dt_group *group = &r->stage->groups[g];
         group->params = (char *)r->params.data + offset;
         group->grads = (char *)r->grads.data + offset;
-        DT_TRY(r->family->init_params(r->stage, group, 0, group->param_elems, group->params, r->stream));
+        DT_TRY(dt_init_params(r->stage, group, 0, group->param_elems, group->params, r->stream));
         offset += group->param_elems * r->element_bytes;
     }
     return dt_stream_synchronize(r->stream);

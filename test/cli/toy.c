@@ -167,16 +167,23 @@ static size_t boundary_elems(const struct dt_stage *stage, int part, bool output
 static dt_status draw(const struct dt_stage *stage, struct dt_stream *stream, void *to, size_t count, uint32_t number, uint64_t first,
                       float scale)
 {
-    struct dt_normal normal = {
-        .to = to, .count = count, .seed = stage->seed, .tensor_id = number, .first_element = first, .standard_deviation = scale};
-    return dt_kernels_normal(stage->kernels, stream, &normal);
+    struct dt_initial normal = {.to = to, .count = count, .seed = stage->seed, .tensor_id = number, .first_element = first, .scale = scale};
+    return dt_kernels_initialise(stage->kernels, stream, &normal);
 }
 
-static dt_status init_params(const struct dt_stage *stage, const struct dt_group *group, size_t first, size_t count, void *to,
-                             struct dt_stream *stream)
+static bool tensor(const struct dt_stage *stage, const struct dt_group *group, int index, struct dt_model_tensor *out)
 {
     int layer = group->block;
-    return draw(stage, stream, to, count, 2 + (uint32_t)layer, first, 1 / sqrtf((float)width_at(stage->model, layer)));
+    size_t in = width_at(stage->model, layer), out_features = width_at(stage->model, layer + 1), count = in * out_features;
+    *out = (struct dt_model_tensor){.count_elems = count,
+                                    .run_elems = count,
+                                    .stride_elems = count,
+                                    .rows = out_features,
+                                    .columns = in,
+                                    .id = 2 + (uint32_t)layer,
+                                    .scale = 1 / sqrtf((float)in)};
+    snprintf(out->name, sizeof out->name, "layers.%d.weight", layer);
+    return index == 0;
 }
 
 static dt_status begin_samples(const struct dt_stage *stage, struct dt_stash *stash, struct dt_stream *stream)
@@ -281,7 +288,7 @@ static const struct dt_model_family toys = {
     .block_layers = 1,
     .layers_size = layers_size,
     .boundary_elems = boundary_elems,
-    .init_params = init_params,
+    .tensor = tensor,
     .stash_bytes = sizeof(struct dt_layer_stash),
     .stash_buffers = sizeof(struct dt_layer_stash) / sizeof(struct dt_buffer),
     .begin_samples = begin_samples,

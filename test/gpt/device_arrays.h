@@ -118,12 +118,12 @@ static inline dt_status fill_on_device(struct dt_kernels *k, struct dt_stream *s
     return device_arrays_fetch(stream, used);
 }
 
-static inline dt_status normal_on_device(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *a)
+static inline dt_status draw_on_device(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *a)
 {
-    struct dt_normal there = *a;
+    struct dt_initial there = *a;
     bool used[sizeof on_device.arrays / sizeof on_device.arrays[0]] = {0};
     DT_TRY(device_arrays_send(stream, &there, sizeof there, used));
-    DT_TRY(on_device.backend->calls->normal(k, stream, &there));
+    DT_TRY(on_device.backend->calls->draw(k, stream, &there));
     return device_arrays_fetch(stream, used);
 }
 
@@ -138,7 +138,7 @@ static inline const struct dt_kernel_backend *device_arrays_backend(const struct
     calls.update = update_on_device;
     calls.add = add_on_device;
     calls.fill = fill_on_device;
-    calls.normal = normal_on_device;
+    calls.draw = draw_on_device;
     there.calls = &calls;
     return &there;
 }

@@ -58,7 +58,7 @@ static bool fixture_init_of(struct fixture *f, enum gpt_attention_kind attention
         struct dt_group *group = &f->stage->groups[g];
         group->params = f->params + offset;
         group->grads = f->grads + offset;
-        CHECK_OK(gpt_init_params(f->stage, group, 0, group->param_elems, group->params, f->stream));
+        CHECK_OK(dt_init_params(f->stage, group, 0, group->param_elems, group->params, f->stream));
         offset += group->param_elems;
     }
     CHECK_OK(dt_stream_synchronize(f->stream));

@@ -264,9 +264,9 @@ static void normal_body(struct setup *s)
         uint64_t seed = test_random(), first = i == 3 ? (1ull << 34) - 77 : test_random() % 1000;
         uint32_t tensor = (uint32_t)test_random();
         struct array weights = output(s->dtype, count);
-        struct dt_normal a = {
-            .to = weights.data, .count = count, .seed = seed, .first_element = first, .tensor_id = tensor, .standard_deviation = 0.02f};
-        CHECK_OK(dt_kernels_normal(&s->base, s->stream, &a));
+        struct dt_initial a = {
+            .to = weights.data, .count = count, .seed = seed, .first_element = first, .tensor_id = tensor, .scale = 0.02f};
+        CHECK_OK(dt_kernels_initialise(&s->base, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         double *got = test_alloc(count * sizeof *got);
         ref_decode(s->dtype, weights.data, got, count);

@@ -177,16 +177,16 @@ static void normal_body(struct setup *s)
         size_t count = rows * run - done - (i > 1);
         uint64_t seed = test_random(), first = 5 + run;
         struct array weights = output(s->dtype, count);
-        struct dt_normal a = {.to = weights.data,
-                              .count = count,
-                              .seed = seed,
-                              .first_element = first,
-                              .run_elems = run,
-                              .run_done = done,
-                              .stride_elems = columns,
-                              .tensor_id = 77,
-                              .standard_deviation = 0.02f};
-        CHECK_OK(dt_kernels_normal(&s->base, s->stream, &a));
+        struct dt_initial a = {.to = weights.data,
+                               .count = count,
+                               .seed = seed,
+                               .first_element = first,
+                               .run_elems = run,
+                               .run_done = done,
+                               .stride_elems = columns,
+                               .tensor_id = 77,
+                               .scale = 0.02f};
+        CHECK_OK(dt_kernels_initialise(&s->base, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         for (size_t j = 0; j < count; j++) {
             size_t place = j + done;

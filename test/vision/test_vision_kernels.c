@@ -645,11 +645,14 @@ static void random_numbers(void)
     struct array all = output(3 * image), last = output(image), weights = output(4000), some = output(100);
     int32_t *labels = allocate(3 * sizeof *labels);
     struct vision_images a = {all.data, NULL, 0, labels, 3, 1, 11, 10, 5, 20}, b = {last.data, NULL, 0, NULL, 1, 1, 11, 10, 5, 22};
-    struct vision_uniform w = {weights.data, 4000, 5, 0, 9, 0.5f}, v = {some.data, 100, 5, 1234, 9, 0.5f};
+    struct dt_initial w = {.to = weights.data, .count = 4000, .seed = 5, .tensor_id = 9, .init = DT_INIT_UNIFORM, .scale = 0.5f}, v = w;
+    v.to = some.data;
+    v.count = 100;
+    v.first_element = 1234;
     CHECK_OK(t.k->table->images(t.k, t.stream, &a));
     CHECK_OK(t.k->table->images(t.k, t.stream, &b));
-    CHECK_OK(t.k->table->uniform(t.k, t.stream, &w));
-    CHECK_OK(t.k->table->uniform(t.k, t.stream, &v));
+    CHECK_OK(dt_kernels_initialise(&t.k->base, t.stream, &w));
+    CHECK_OK(dt_kernels_initialise(&t.k->base, t.stream, &v));
     CHECK_OK(dt_stream_synchronize(t.stream));
     for (size_t i = 0; i < image; i++)
         CHECK(to_float(last.data, i) == to_float(all.data, 2 * image + i), "pixel %zu of sample 22 depends on the call", i);

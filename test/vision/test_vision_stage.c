@@ -59,8 +59,8 @@ static bool fixture_init(struct fixture *f, const struct vision_model *network, 
         group->params = f->params + offset;
         group->grads = f->grads + offset;
         size_t half = group->param_elems / 2; /* in two pieces, as shards are */
-        CHECK_OK(vision_init_params(f->stage, group, 0, half, group->params, f->stream));
-        CHECK_OK(vision_init_params(f->stage, group, half, group->param_elems - half, f->params + offset + half, f->stream));
+        CHECK_OK(dt_init_params(f->stage, group, 0, half, group->params, f->stream));
+        CHECK_OK(dt_init_params(f->stage, group, half, group->param_elems - half, f->params + offset + half, f->stream));
         offset += group->param_elems;
     }
     CHECK_OK(dt_stream_synchronize(f->stream));

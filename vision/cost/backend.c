@@ -183,17 +183,12 @@ OVER_ROWS(dropout, dropout, CHANNEL_DROPOUT, (double)a->samples *(double)a->posi
 OVER_ROWS(loss, loss, CLASS_LOSS, (double)a->rows, (double)a->classes)
 #undef OVER_ROWS
 
-/* ---- images and initial weights ---- */
+/* ---- images ---- */
 
 /* Random images exist already; images of a file are made from its bytes. */
 static VISION_KERNEL_FUNCTION(cost_images, vision_images)
 {
     return a->pixels ? by_rows(k, stream, VISION_PRICED_IMAGES, (double)a->samples * (double)a->image_bytes, 1) : DT_OK;
-}
-
-static VISION_KERNEL_FUNCTION(cost_uniform, vision_uniform)
-{
-    return DT_OK;
 }
 
 #define ROW(entry, arguments) .entry = cost_##entry,

@@ -1,4 +1,4 @@
-/* Random images, labels and weights; columns of matrices; dropout; the loss. */
+/* Random images and labels; columns of matrices; dropout; the loss. */
 #include "vision/cpu/kernels.h"
 
 #include "lib/base/random.h"
@@ -79,29 +79,6 @@ VISION_KERNEL_FUNCTION(vision_cpu_images, vision_images)
     struct images_task t = {k, *a};
     t.a.first_sample += k->base.first_sample;
     return dt_cpu_submit(stream, "images", run_images, &t, sizeof t);
-}
-
-/* ---- uniform weights ---- */
-
-struct uniform_task {
-    struct vision_kernels *k;
-    struct vision_uniform a;
-};
-
-static dt_status run_uniform(void *arguments)
-{
-    const struct uniform_task *t = arguments;
-    for (size_t i = 0; i < t->a.count; i++) {
-        float value = dt_random_uniform(t->a.seed, t->a.tensor_id, t->a.first_element + i) * t->a.bound;
-        t->k->base.host.loops->narrow(vision_cpu_at(t->k, t->a.to, i), &value, 1);
-    }
-    return DT_OK;
-}
-
-VISION_KERNEL_FUNCTION(vision_cpu_uniform, vision_uniform)
-{
-    struct uniform_task t = {k, *a};
-    return dt_cpu_submit(stream, "initial weights", run_uniform, &t, sizeof t);
 }
 
 /* ---- columns ---- */

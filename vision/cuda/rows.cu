@@ -1,4 +1,4 @@
-/* Images and labels, initial weights, columns of matrices, dropout, the loss. All except the loss
+/* Images and labels, columns of matrices, dropout, the loss. All except the loss
  * are limited only by the memory's bandwidth. */
 #include "vision/cuda/kernels.cuh"
 
@@ -57,21 +57,6 @@ __global__ void __launch_bounds__(THREADS) labels_kernel(int32_t *labels, size_t
         for (int j = 0; j < LABELS_OF_BLOCK; j++)
             if (first + j < of_image)
                 labels[sample * of_image + first + j] = (int32_t)((uint64_t)random.word[j] * classes >> 32);
-    }
-}
-
-/* ---- initial weights ---- */
-
-template <typename E>
-__global__ void __launch_bounds__(THREADS)
-    uniform_kernel(E *to, size_t count, uint64_t seed, uint64_t first_element, uint32_t tensor_id, float bound)
-{
-    wait_for_earlier();
-    for (size_t i = blockIdx.x * (size_t)THREADS + threadIdx.x; i < count; i += gridDim.x * (size_t)THREADS) {
-        uint64_t element = first_element + i, block = element / 4;
-        struct dt_philox random =
-            dt_philox4x32(seed, (uint32_t)block, (uint32_t)(block >> 32), tensor_id, (uint32_t)DT_RANDOM_WEIGHT << 24);
-        to[i] = from_float<E>((float)(int32_t)random.word[element & 3] * 0x1p-31f * bound);
     }
 }
 
@@ -196,15 +181,6 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_images, vision_images)
         return DT_OK;
     return launch("labels", labels_kernel, blocks_of(k, labels), dim3(THREADS), 0, stream, a->labels, a->samples, a->labels_of_image,
                   (uint32_t)a->classes, a->seed, a->first_sample, step);
-}
-
-extern "C" VISION_KERNEL_FUNCTION(vision_cuda_uniform, vision_uniform)
-{
-    return for_dtype(k->base.dtype, [&](auto element) {
-        using E = decltype(element);
-        return launch("initial weights", uniform_kernel<E>, blocks_of(k, a->count), dim3(THREADS), 0, stream, (E *)a->to, a->count, a->seed,
-                      a->first_element, a->tensor_id, a->bound);
-    });
 }
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_copy_columns, vision_copy_columns)

@@ -1,5 +1,6 @@
 #include "lib/kernels/cpu/host.h"
 
+#include "lib/base/random.h"
 #include "lib/kernels/cpu/loops.h"
 #include "lib/kernels/cpu/team.h"
 #include "lib/kernels/norm.h"
@@ -15,7 +16,7 @@ struct task {
     size_t count;
     union {
         struct dt_update update;
-        struct dt_normal normal;
+        struct dt_initial initial;
         struct {
             void *to;
             const void *from;
@@ -118,15 +119,29 @@ static void update_part(const struct task *t, struct dt_cpu_share share, int thr
         __atomic_fetch_add(&t->k->host.overflows, left_out, __ATOMIC_RELAXED);
 }
 
-static void normal_part(const struct task *t, struct dt_cpu_share share, int thread)
+/* count elements from element `first` of the tensor on. */
+static void draw(const struct task *t, char *to, size_t count, uint64_t first)
 {
-    const struct dt_normal *a = &t->normal;
+    const struct dt_initial *a = &t->initial;
+    const struct dt_simd *loops = t->k->host.loops;
+    if (a->init == DT_INIT_NORMAL) {
+        loops->normal(to, count, a->seed, a->tensor_id, first, a->scale);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        float value = dt_random_uniform(a->seed, a->tensor_id, first + i) * a->scale;
+        loops->narrow(to + i * dt_dtype_bytes(t->k->dtype), &value, 1);
+    }
+}
+
+static void draw_part(const struct task *t, struct dt_cpu_share share, int thread)
+{
+    const struct dt_initial *a = &t->initial;
     size_t whole = a->run_elems ? a->run_elems : a->run_done + a->count; /* of one run */
     for (size_t at = share.first, here; at < share.end; at += here) {
         size_t done = a->run_done + at, left = whole - done % whole;
         here = share.end - at < left ? share.end - at : left;
-        t->k->host.loops->normal((char *)a->to + at * dt_dtype_bytes(t->k->dtype), here, a->seed, a->tensor_id,
-                                 a->first_element + done / whole * a->stride_elems + done % whole, a->standard_deviation);
+        draw(t, (char *)a->to + at * dt_dtype_bytes(t->k->dtype), here, a->first_element + done / whole * a->stride_elems + done % whole);
     }
 }
 
@@ -317,9 +332,9 @@ static dt_status host_fill(struct dt_kernels *k, struct dt_stream *stream, void 
     return k->host.submit(stream, "fill", run, &t, sizeof t);
 }
 
-static dt_status host_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal)
+static dt_status host_draw(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *initial)
 {
-    struct task t = {.k = k, .part = normal_part, .count = normal->count, .normal = *normal};
+    struct task t = {.k = k, .part = draw_part, .count = initial->count, .initial = *initial};
     return k->host.submit(stream, "initial weights", run, &t, sizeof t);
 }
 
@@ -335,4 +350,4 @@ const struct dt_kernel_calls dt_host_calls = {.begin_step = host_begin_step,
                                               .add = host_add,
                                               .add_wide = host_add_wide,
                                               .fill = host_fill,
-                                              .normal = host_normal};
+                                              .draw = host_draw};

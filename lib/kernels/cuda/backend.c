@@ -63,6 +63,6 @@ static const struct dt_kernel_calls cuda_calls = {.begin_step = dt_cuda_begin_st
                                                   .add = dt_cuda_add,
                                                   .add_wide = dt_cuda_add_wide,
                                                   .fill = dt_cuda_fill,
-                                                  .normal = dt_cuda_normal};
+                                                  .draw = dt_cuda_draw};
 
 const struct dt_kernel_backend dt_kernels_cuda = {.init = cuda_init, .finish = cuda_finish, .calls = &cuda_calls, .host = &dt_host_calls};

@@ -81,7 +81,7 @@ __device__ inline void normal_pair(uint32_t first, uint32_t second, float pair[2
 }
 
 /* The elements to make: `runs` of run_elems elements, without the first `skipped`. */
-struct normal_runs {
+struct random_runs {
     uint64_t first_element;
     size_t count, runs, run_elems, skipped, stride_elems;
 
@@ -94,8 +94,7 @@ struct normal_runs {
 
 /* A thread makes the four elements of one Philox call. */
 template <typename E>
-__global__ void __launch_bounds__(THREADS)
-    init_normal_kernel(E *to, normal_runs r, uint64_t seed, uint32_t tensor_id, float standard_deviation)
+__global__ void __launch_bounds__(THREADS) draw_kernel(E *to, random_runs r, uint64_t seed, uint32_t tensor_id, bool uniform, float scale)
 {
     wait_for_earlier();
     size_t blocks = r.blocks();
@@ -104,13 +103,15 @@ __global__ void __launch_bounds__(THREADS)
         uint64_t begin = r.first_element + run * r.stride_elems, block = begin / 4 + i % blocks;
         struct dt_philox random =
             dt_philox4x32(seed, (uint32_t)block, (uint32_t)(block >> 32), tensor_id, (uint32_t)DT_RANDOM_WEIGHT << 24);
-        float normal[4];
-        normal_pair(random.word[0], random.word[1], normal);
-        normal_pair(random.word[2], random.word[3], normal + 2);
+        float values[4];
+        normal_pair(random.word[0], random.word[1], values);
+        normal_pair(random.word[2], random.word[3], values + 2);
         for (int j = 0; j < 4; j++) {
+            if (uniform)
+                values[j] = (float)(int32_t)random.word[j] * 0x1p-31f;
             uint64_t element = block * 4 + j, in_run = element - begin, place = run * r.run_elems + in_run - r.skipped;
             if (element >= begin && in_run < r.run_elems && place < r.count) /* for skipped elements the unsigned difference wraps round */
-                to[place] = from_float<E>(normal[j] * standard_deviation);
+                to[place] = from_float<E>(values[j] * scale);
         }
     }
 }
@@ -160,17 +161,17 @@ extern "C" dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream
     });
 }
 
-extern "C" dt_status dt_cuda_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *a)
+extern "C" dt_status dt_cuda_draw(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *a)
 {
     if (a->count == 0)
         return DT_OK;
     size_t run_elems = a->run_elems ? a->run_elems : a->run_done + a->count, runs = (a->run_done + a->count - 1) / run_elems + 1;
-    normal_runs r = {a->first_element, a->count, runs, run_elems, a->run_done, a->stride_elems};
+    random_runs r = {a->first_element, a->count, runs, run_elems, a->run_done, a->stride_elems};
     return for_dtype(k->dtype, [&](auto element) {
         using E = decltype(element);
         unsigned blocks = blocks_for(k->multiprocessors, r.runs * r.blocks(), THREADS, BLOCKS_PER_MULTIPROCESSOR);
-        return launch("initial weights", init_normal_kernel<E>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->to, r, a->seed,
-                      a->tensor_id, a->standard_deviation);
+        return launch("initial weights", draw_kernel<E>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->to, r, a->seed, a->tensor_id,
+                      a->init == DT_INIT_UNIFORM, a->scale);
     });
 }
 

@@ -40,7 +40,7 @@ dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_ho
 dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype, const void *from,
                            size_t count);
 dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
-dt_status dt_cuda_normal(struct dt_kernels *k, struct dt_stream *stream, const struct dt_normal *normal);
+dt_status dt_cuda_draw(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *initial);
 /* *to += scale * the sum of from [count], always in the same order. For losses of rows, or of
  * blocks of rows. */
 dt_status dt_cuda_add_sum(struct dt_stream *stream, double *to, const double *from, size_t count, float scale);

@@ -97,7 +97,7 @@ static void give_memory(struct dt_stage *stage)
         CHECK_OK(dt_alloc(stream, DT_GRADIENTS, bytes, &buffers[2 * g + 1]));
         group->params = buffers[2 * g].data;
         group->grads = buffers[2 * g + 1].data;
-        CHECK_OK(gpt_init_params(stage, group, 0, group->param_elems, group->params, stream));
+        CHECK_OK(dt_init_params(stage, group, 0, group->param_elems, group->params, stream));
     }
 }
 
