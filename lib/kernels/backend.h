@@ -4,25 +4,30 @@
 
 #include "lib/kernels/kernels.h"
 
-/* overflows adds to *to. */
+/* The list: each function with its parameters after the kernels and the stream. overflows adds to
+ * *to; draw writes random values alone. */
+#define DT_KERNEL_CALLS(ROW)                                                                                                               \
+    ROW(begin_step, int step)                                                                                                              \
+    ROW(overflows, uint64_t *to)                                                                                                           \
+    ROW(add_squares, bool on_host, enum dt_dtype dtype, const void *x, size_t count)                                                       \
+    ROW(sum_squares, bool on_host, float *to)                                                                                              \
+    ROW(settle_norm, bool on_host, const struct dt_norm_rule *rule, const float *squares)                                                  \
+    ROW(norm, struct dt_norm_state *to)                                                                                                    \
+    ROW(set_norm, const struct dt_norm_state *from)                                                                                        \
+    ROW(convert, void *to, enum dt_dtype to_dtype, const void *from, enum dt_dtype from_dtype, size_t count)                               \
+    ROW(update, const struct dt_update *update)                                                                                            \
+    ROW(add, bool on_host, void *to, const void *from, size_t count)                                                                       \
+    ROW(add_wide, bool on_host, float *to, enum dt_dtype dtype, const void *from, size_t count)                                            \
+    ROW(fill, void *to, size_t count, float value)                                                                                         \
+    ROW(draw, const struct dt_initial *initial)
+
+/* DT_KERNEL_CALL(dt_cuda_fill, ...) declares dt_cuda_fill, or begins its definition. */
+#define DT_KERNEL_CALL(name, ...) dt_status name(struct dt_kernels *k, struct dt_stream *stream, __VA_ARGS__)
+
 struct dt_kernel_calls {
-    dt_status (*begin_step)(struct dt_kernels *k, struct dt_stream *stream, int step);
-    dt_status (*overflows)(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to);
-    dt_status (*add_squares)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
-                             size_t count);
-    dt_status (*sum_squares)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
-    dt_status (*settle_norm)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
-                             const float *squares);
-    dt_status (*norm)(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to);
-    dt_status (*set_norm)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from);
-    dt_status (*convert)(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
-                         enum dt_dtype from_dtype, size_t count);
-    dt_status (*update)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
-    dt_status (*add)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
-    dt_status (*add_wide)(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype, const void *from,
-                          size_t count);
-    dt_status (*fill)(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
-    dt_status (*draw)(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *initial); /* only random values */
+#define DT_KERNEL_ENTRY(entry, ...) DT_KERNEL_CALL((*entry), __VA_ARGS__);
+    DT_KERNEL_CALLS(DT_KERNEL_ENTRY)
+#undef DT_KERNEL_ENTRY
 };
 
 struct dt_kernel_backend {

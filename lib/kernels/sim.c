@@ -17,11 +17,6 @@ static dt_status sim_begin_step(struct dt_kernels *k, struct dt_stream *stream, 
     return DT_OK;
 }
 
-static dt_status sim_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
-{
-    return DT_OK;
-}
-
 static const struct dt_costs *costs_of(const struct dt_kernels *k)
 {
     const struct dt_sim_device *described = dt_sim_device_of(k->device);
@@ -108,11 +103,6 @@ static dt_status sim_norm(struct dt_kernels *k, struct dt_stream *stream, struct
     return DT_OK;
 }
 
-static dt_status sim_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from)
-{
-    return DT_OK;
-}
-
 /* One array is read and the other written. */
 static dt_status sim_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
                              enum dt_dtype from_dtype, size_t count)
@@ -144,29 +134,18 @@ static dt_status sim_add_wide(struct dt_kernels *k, struct dt_stream *stream, bo
     return dt_cost_work(costs, stream, DT_PRICED_ADD, 1, dt_cost_memory_s(costs, 1, bytes));
 }
 
-/* Used only before the first step, so it has no cost. */
-static dt_status sim_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
-{
-    return DT_OK;
-}
+/* Copies to and from the host, and what only runs before the first step, have no cost. */
+#define FREE(entry, ...)                                                                                                                   \
+    static DT_KERNEL_CALL(sim_##entry, __VA_ARGS__)                                                                                        \
+    {                                                                                                                                      \
+        return DT_OK;                                                                                                                      \
+    }
+FREE(overflows, uint64_t *to)
+FREE(set_norm, const struct dt_norm_state *from)
+FREE(fill, void *to, size_t count, float value)
+FREE(draw, const struct dt_initial *initial)
 
-static dt_status sim_draw(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *initial)
-{
-    return DT_OK;
-}
-
-static const struct dt_kernel_calls sim_calls = {.begin_step = sim_begin_step,
-                                                 .overflows = sim_overflows,
-                                                 .add_squares = sim_add_squares,
-                                                 .sum_squares = sim_sum_squares,
-                                                 .settle_norm = sim_settle_norm,
-                                                 .norm = sim_norm,
-                                                 .set_norm = sim_set_norm,
-                                                 .convert = sim_convert,
-                                                 .update = sim_update,
-                                                 .add = sim_add,
-                                                 .add_wide = sim_add_wide,
-                                                 .fill = sim_fill,
-                                                 .draw = sim_draw};
+#define ROW(entry, ...) .entry = sim_##entry,
+static const struct dt_kernel_calls sim_calls = {DT_KERNEL_CALLS(ROW)};
 
 const struct dt_kernel_backend dt_kernels_sim = {.init = sim_init, .calls = &sim_calls, .host = &sim_calls};

@@ -338,16 +338,5 @@ static dt_status host_draw(struct dt_kernels *k, struct dt_stream *stream, const
     return k->host.submit(stream, "initial weights", run, &t, sizeof t);
 }
 
-const struct dt_kernel_calls dt_host_calls = {.begin_step = host_begin_step,
-                                              .overflows = host_overflows,
-                                              .add_squares = host_add_squares,
-                                              .sum_squares = host_sum_squares,
-                                              .settle_norm = host_settle_norm,
-                                              .norm = host_norm,
-                                              .set_norm = host_set_norm,
-                                              .convert = host_convert,
-                                              .update = host_update,
-                                              .add = host_add,
-                                              .add_wide = host_add_wide,
-                                              .fill = host_fill,
-                                              .draw = host_draw};
+#define ROW(entry, ...) .entry = host_##entry,
+const struct dt_kernel_calls dt_host_calls = {DT_KERNEL_CALLS(ROW)};

@@ -34,35 +34,23 @@ static void cuda_finish(struct dt_kernels *k)
 }
 
 /* The overflows of the device, plus the host's if it has made updates. */
-static dt_status cuda_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
+dt_status dt_cuda_overflows(struct dt_kernels *k, struct dt_stream *stream, uint64_t *to)
 {
     DT_TRY(dt_copy_to_host(stream, to, &k->cuda_step->overflows, sizeof *to));
     return k->host.updates ? dt_host_calls.overflows(k, stream, to) : DT_OK;
 }
 
-static dt_status cuda_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to)
+dt_status dt_cuda_norm(struct dt_kernels *k, struct dt_stream *stream, struct dt_norm_state *to)
 {
     return dt_copy_to_host(stream, to, &k->cuda_step->norm, sizeof *to);
 }
 
-static dt_status cuda_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from)
+dt_status dt_cuda_set_norm(struct dt_kernels *k, struct dt_stream *stream, const struct dt_norm_state *from)
 {
     k->host.norm = *from;
     return dt_copy_from_host(stream, &k->cuda_step->norm, &k->host.norm, sizeof *from);
 }
 
-static const struct dt_kernel_calls cuda_calls = {.begin_step = dt_cuda_begin_step,
-                                                  .overflows = cuda_overflows,
-                                                  .add_squares = dt_cuda_add_squares,
-                                                  .sum_squares = dt_cuda_sum_squares,
-                                                  .settle_norm = dt_cuda_settle_norm,
-                                                  .norm = cuda_norm,
-                                                  .set_norm = cuda_set_norm,
-                                                  .convert = dt_cuda_convert,
-                                                  .update = dt_cuda_update,
-                                                  .add = dt_cuda_add,
-                                                  .add_wide = dt_cuda_add_wide,
-                                                  .fill = dt_cuda_fill,
-                                                  .draw = dt_cuda_draw};
-
+#define ROW(entry, ...) .entry = dt_cuda_##entry,
+static const struct dt_kernel_calls cuda_calls = {DT_KERNEL_CALLS(ROW)};
 const struct dt_kernel_backend dt_kernels_cuda = {.init = cuda_init, .finish = cuda_finish, .calls = &cuda_calls, .host = &dt_host_calls};

@@ -25,22 +25,12 @@ struct dt_cuda_step {
     double squares[DT_CUDA_SUMS];
 };
 
-/* optimizer.cu and flat.cu */
-dt_status dt_cuda_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step);
-dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_stream *stream); /* the same, and the norm's state as before all steps */
-dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
-                              size_t count);
-dt_status dt_cuda_sum_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to);
-dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream *stream, bool on_host, const struct dt_norm_rule *rule,
-                              const float *squares);
-dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
-                          enum dt_dtype from_dtype, size_t count);
-dt_status dt_cuda_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *update);
-dt_status dt_cuda_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count);
-dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype, const void *from,
-                           size_t count);
-dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value);
-dt_status dt_cuda_draw(struct dt_kernels *k, struct dt_stream *stream, const struct dt_initial *initial);
+/* The backend's functions: backend.c, optimizer.cu and flat.cu. */
+#define DT_CUDA_DECLARE(entry, ...) DT_KERNEL_CALL(dt_cuda_##entry, __VA_ARGS__);
+DT_KERNEL_CALLS(DT_CUDA_DECLARE)
+#undef DT_CUDA_DECLARE
+dt_status dt_cuda_begin_first_step(struct dt_kernels *k,
+                                   struct dt_stream *stream); /* begin_step, and the norm's state as before all steps */
 /* *to += scale * the sum of from [count], always in the same order. For losses of rows, or of
  * blocks of rows. */
 dt_status dt_cuda_add_sum(struct dt_stream *stream, double *to, const double *from, size_t count, float scale);
