@@ -159,8 +159,8 @@ static cublasStatus_t ask(const struct gpt_cuda_linear *linear, struct gpt_cuda_
  * not accept it, this is an error, because the file is wrong. */
 static dt_status ask_tuning(const struct gpt_cuda_linear *linear, struct gpt_cuda_plan *plan, enum dt_dtype dtype)
 {
-    const struct gpt_tuned_product *known =
-        linear->tuning ? gpt_tuning_find(linear->tuning, linear->gpu, linear->library, dtype, &plan->shape) : NULL;
+    const struct gpt_listed_product product = {dtype, plan->shape};
+    const struct gpt_tuned_product *known = linear->tuning ? gpt_tuning_find(linear->tuning, linear->gpu, linear->library, &product) : NULL;
     cublasLtMatmulHeuristicResult_t result;
     if (!known)
         return DT_OK;
@@ -172,9 +172,9 @@ static dt_status ask_tuning(const struct gpt_cuda_linear *linear, struct gpt_cud
     if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize > GPT_CUDA_WORKSPACE_BYTES)
         status = CUBLAS_STATUS_NOT_SUPPORTED;
     if (status != CUBLAS_STATUS_SUCCESS)
-        return dt_fail(DT_ERR_DEVICE,
-                       "%s: cuBLASLt does not take the algorithm of product [%d, %d] x [%d, %d] (%s): run dtbench tune again",
-                       linear->tuning->name, known->m, known->k, known->k, known->n, linear->lt.get_status_string(status));
+        return dt_fail(
+            DT_ERR_DEVICE, "%s: cuBLASLt does not take the algorithm of product [%zu, %zu] x [%zu, %zu] (%s): run dtbench tune again",
+            linear->tuning->name, plan->shape.m, plan->shape.k, plan->shape.k, plan->shape.n, linear->lt.get_status_string(status));
     plan->named_count = 1;
     plan->decided = true;
     return DT_OK;

@@ -181,7 +181,7 @@ static dt_status keep(const struct bench *b, struct dt_tuning *t, const double *
     int first, chosen = choose(seconds, b->plan->named_count, &first);
     if (chosen < 0)
         return DT_OK;
-    struct gpt_tuned_product found = gpt_tuned_product_of(b->dtype, b->shape);
+    struct gpt_tuned_product found = {.product = {b->dtype, *b->shape}};
     memcpy(found.gpu, b->k->linear->gpu, sizeof found.gpu);
     memcpy(found.library, b->k->linear->library, sizeof found.library);
     gpt_algorithm_to_text(&b->plan->named[chosen], found.algorithm);

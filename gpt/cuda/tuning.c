@@ -11,68 +11,44 @@ static dt_status no_memory(int products)
     return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d products", products);
 }
 
+static bool same_product(const struct gpt_listed_product *a, const struct gpt_listed_product *b)
+{
+    return a->dtype == b->dtype && gpt_cuda_product_shapes_equal(&a->shape, &b->shape);
+}
+
 /* ---- products to be measured ---- */
 
 dt_status gpt_tuning_list(struct dt_tuning *t, enum dt_dtype dtype, const struct gpt_cuda_product_shape *shape)
 {
+    struct gpt_listed_product product = {dtype, *shape};
     for (int i = 0; i < t->listed_count; i++)
-        if (t->listed[i].dtype == dtype && gpt_cuda_product_shapes_equal(&t->listed[i].shape, shape))
+        if (same_product(&t->listed[i], &product))
             return DT_OK;
     if (!DT_ROOM(t->listed, t->listed_count, t->listed_room))
         return no_memory(t->listed_count + 1);
-    t->listed[t->listed_count++] = (struct gpt_listed_product){dtype, *shape};
+    t->listed[t->listed_count++] = product;
     return DT_OK;
 }
 
 /* ---- known algorithms ---- */
-
-struct gpt_tuned_product gpt_tuned_product_of(enum dt_dtype dtype, const struct gpt_cuda_product_shape *s)
-{
-    return (struct gpt_tuned_product){
-        .dtype = dtype,
-        .m = (int)s->m,
-        .n = (int)s->n,
-        .k = (int)s->k,
-        .transpose_a = s->transpose_a,
-        .transpose_b = s->transpose_b,
-        .epilogue = s->epilogue,
-        .a_bytes = (int)s->a_bytes,
-        .b_bytes = (int)s->b_bytes,
-        .d_bytes = (int)s->d_bytes,
-        .extra_bytes = (int)s->extra_bytes,
-    };
-}
 
 static bool is_of(const struct gpt_tuned_product *p, const char *gpu, const char *library)
 {
     return strcmp(p->gpu, gpu) == 0 && strcmp(p->library, library) == 0;
 }
 
-static bool same_product(const struct gpt_tuned_product *a, const struct gpt_tuned_product *b)
-{
-    return a->dtype == b->dtype && a->m == b->m && a->n == b->n && a->k == b->k && a->transpose_a == b->transpose_a &&
-           a->transpose_b == b->transpose_b && a->epilogue == b->epilogue && a->a_bytes == b->a_bytes && a->b_bytes == b->b_bytes &&
-           a->d_bytes == b->d_bytes && a->extra_bytes == b->extra_bytes;
-}
-
-static struct gpt_tuned_product *find(const struct dt_tuning *t, const char *gpu, const char *library, const struct gpt_tuned_product *like)
+struct gpt_tuned_product *gpt_tuning_find(const struct dt_tuning *t, const char *gpu, const char *library,
+                                          const struct gpt_listed_product *product)
 {
     for (int i = 0; i < t->known_count; i++)
-        if (same_product(&t->known[i], like) && is_of(&t->known[i], gpu, library))
+        if (same_product(&t->known[i].product, product) && is_of(&t->known[i], gpu, library))
             return &t->known[i];
     return NULL;
 }
 
-const struct gpt_tuned_product *gpt_tuning_find(const struct dt_tuning *t, const char *gpu, const char *library, enum dt_dtype dtype,
-                                                const struct gpt_cuda_product_shape *shape)
-{
-    struct gpt_tuned_product like = gpt_tuned_product_of(dtype, shape);
-    return find(t, gpu, library, &like);
-}
-
 dt_status gpt_tuning_add(struct dt_tuning *t, const struct gpt_tuned_product *product)
 {
-    struct gpt_tuned_product *there = find(t, product->gpu, product->library, product);
+    struct gpt_tuned_product *there = gpt_tuning_find(t, product->gpu, product->library, &product->product);
     if (!there && t->known_count == GPT_TUNED_MOST)
         return dt_fail(DT_ERR_INVALID, "a tuning has room for %d products: write another file", GPT_TUNED_MOST);
     if (!there && !DT_ROOM(t->known, t->known_count, t->known_room))

@@ -17,11 +17,7 @@ struct gpt_listed_product {
 /* An entry of a file. */
 struct gpt_tuned_product {
     char gpu[128], library[48]; /* "NVIDIA H100 80GB HBM3", "cuBLASLt 13.0.2" */
-    enum dt_dtype dtype;
-    int m, n, k; /* this and what follows: as in struct gpt_cuda_product_shape */
-    bool transpose_a, transpose_b;
-    enum gpt_cuda_epilogue epilogue;
-    int a_bytes, b_bytes, d_bytes, extra_bytes;
+    struct gpt_listed_product product;
     char algorithm[2 * GPT_ALGORITHM_BYTES + 1]; /* hexadecimal */
     int place;                                   /* number among the algorithms that the library named: 0 is its first */
     double us, first_us;                         /* microseconds of one product with this algorithm, and with the library's first */
@@ -44,8 +40,8 @@ struct dt_tuning {
 dt_status gpt_tuning_list(struct dt_tuning *tuning, enum dt_dtype dtype, const struct gpt_cuda_product_shape *shape);
 
 /* NULL: the tuning does not have the product. */
-const struct gpt_tuned_product *gpt_tuning_find(const struct dt_tuning *tuning, const char *gpu, const char *library, enum dt_dtype dtype,
-                                                const struct gpt_cuda_product_shape *shape);
+struct gpt_tuned_product *gpt_tuning_find(const struct dt_tuning *tuning, const char *gpu, const char *library,
+                                          const struct gpt_listed_product *product);
 /* Add an entry, in place of that of the same product, GPU and library. Errors: DT_ERR_HOST_MEMORY;
  * DT_ERR_INVALID above GPT_TUNED_MOST. */
 dt_status gpt_tuning_add(struct dt_tuning *tuning, const struct gpt_tuned_product *product);
@@ -54,8 +50,6 @@ void gpt_tuning_describe(const struct dt_tuning *tuning, char *out, size_t out_b
 /* Refuse a tuning without entries for this GPU and library. Errors: DT_ERR_INVALID. */
 dt_status gpt_tuning_check(const struct dt_tuning *tuning, const char *gpu, const char *library);
 
-/* The shape in the form of an entry, whose other members are zero. */
-struct gpt_tuned_product gpt_tuned_product_of(enum dt_dtype dtype, const struct gpt_cuda_product_shape *shape);
 void gpt_algorithm_to_text(const void *algorithm, char text[2 * GPT_ALGORITHM_BYTES + 1]);
 bool gpt_algorithm_from_text(const char *text, void *algorithm); /* false: the text is not an algorithm */
 
