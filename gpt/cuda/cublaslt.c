@@ -12,23 +12,8 @@ static const char remedy[] =
 
 static dt_status find_functions(void *library, struct gpt_cublaslt *out)
 {
-    const struct dt_shared_function all[] = {
-        {"cublasLtGetVersion", &out->get_version},
-        {"cublasLtGetStatusString", &out->get_status_string},
-        {"cublasLtCreate", &out->create},
-        {"cublasLtDestroy", &out->destroy},
-        {"cublasLtMatmul", &out->matmul},
-        {"cublasLtMatmulAlgoGetHeuristic", &out->matmul_algo_get_heuristic},
-        {"cublasLtMatmulAlgoCheck", &out->matmul_algo_check},
-        {"cublasLtMatmulDescCreate", &out->matmul_desc_create},
-        {"cublasLtMatmulDescDestroy", &out->matmul_desc_destroy},
-        {"cublasLtMatmulDescSetAttribute", &out->matmul_desc_set_attribute},
-        {"cublasLtMatmulPreferenceCreate", &out->matmul_preference_create},
-        {"cublasLtMatmulPreferenceDestroy", &out->matmul_preference_destroy},
-        {"cublasLtMatmulPreferenceSetAttribute", &out->matmul_preference_set_attribute},
-        {"cublasLtMatrixLayoutCreate", &out->matrix_layout_create},
-        {"cublasLtMatrixLayoutDestroy", &out->matrix_layout_destroy},
-    };
+#define ROW(member, function) {#function, &out->member},
+    const struct dt_shared_function all[] = {GPT_CUBLASLT(ROW)};
     const char *missing = dt_shared_library_find(library, all, sizeof all / sizeof all[0]);
     return missing ? dt_fail(DT_ERR_UNAVAILABLE, "cuBLASLt has no %s; needs %s", missing, library_name) : DT_OK;
 }

@@ -11,24 +11,29 @@ extern "C" {
 
 #include "lib/base/status.h"
 
-/* The functions in use, with their own names and the types that the header declares. Const after
- * loading. */
+/* The functions in use: member, function of the library. */
+#define GPT_CUBLASLT(ROW)                                                                                                                  \
+    ROW(get_version, cublasLtGetVersion)                                                                                                   \
+    ROW(get_status_string, cublasLtGetStatusString)                                                                                        \
+    ROW(create, cublasLtCreate)                                                                                                            \
+    ROW(destroy, cublasLtDestroy)                                                                                                          \
+    ROW(matmul, cublasLtMatmul)                                                                                                            \
+    ROW(matmul_algo_get_heuristic, cublasLtMatmulAlgoGetHeuristic)                                                                         \
+    ROW(matmul_algo_check, cublasLtMatmulAlgoCheck)                                                                                        \
+    ROW(matmul_desc_create, cublasLtMatmulDescCreate)                                                                                      \
+    ROW(matmul_desc_destroy, cublasLtMatmulDescDestroy)                                                                                    \
+    ROW(matmul_desc_set_attribute, cublasLtMatmulDescSetAttribute)                                                                         \
+    ROW(matmul_preference_create, cublasLtMatmulPreferenceCreate)                                                                          \
+    ROW(matmul_preference_destroy, cublasLtMatmulPreferenceDestroy)                                                                        \
+    ROW(matmul_preference_set_attribute, cublasLtMatmulPreferenceSetAttribute)                                                             \
+    ROW(matrix_layout_create, cublasLtMatrixLayoutCreate)                                                                                  \
+    ROW(matrix_layout_destroy, cublasLtMatrixLayoutDestroy)
+
+/* With the types that the library's header declares. Const after loading. */
 struct gpt_cublaslt {
-    __typeof__(cublasLtGetVersion) *get_version;
-    __typeof__(cublasLtGetStatusString) *get_status_string;
-    __typeof__(cublasLtCreate) *create;
-    __typeof__(cublasLtDestroy) *destroy;
-    __typeof__(cublasLtMatmul) *matmul;
-    __typeof__(cublasLtMatmulAlgoGetHeuristic) *matmul_algo_get_heuristic;
-    __typeof__(cublasLtMatmulAlgoCheck) *matmul_algo_check;
-    __typeof__(cublasLtMatmulDescCreate) *matmul_desc_create;
-    __typeof__(cublasLtMatmulDescDestroy) *matmul_desc_destroy;
-    __typeof__(cublasLtMatmulDescSetAttribute) *matmul_desc_set_attribute;
-    __typeof__(cublasLtMatmulPreferenceCreate) *matmul_preference_create;
-    __typeof__(cublasLtMatmulPreferenceDestroy) *matmul_preference_destroy;
-    __typeof__(cublasLtMatmulPreferenceSetAttribute) *matmul_preference_set_attribute;
-    __typeof__(cublasLtMatrixLayoutCreate) *matrix_layout_create;
-    __typeof__(cublasLtMatrixLayoutDestroy) *matrix_layout_destroy;
+#define GPT_CUBLASLT_MEMBER(member, function) __typeof__(function) *member;
+    GPT_CUBLASLT(GPT_CUBLASLT_MEMBER)
+#undef GPT_CUBLASLT_MEMBER
 };
 
 /* Fill *out. The library stays loaded, so a second call is cheap. Errors: DT_ERR_UNAVAILABLE,
