@@ -1,6 +1,6 @@
 /* Compiled once for each instruction set and dtype (meson.build). DT_SIMD_DTYPE is the dtype,
  * GPT_SIMD_TABLE the name of the table. */
-#include "gpt/cpu/loops/tables.h"
+#include "gpt/cpu/loops/loops.h"
 
 #include "lib/kernels/cpu/simd_dtype.h"
 

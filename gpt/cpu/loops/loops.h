@@ -67,6 +67,13 @@ struct gpt_simd {
     void (*rope)(void *x, size_t heads, size_t half, const float *cosines, const float *sines, float direction);
 };
 
+/* What loops.c is compiled into. absent.c replaces the instruction sets that are not in this build;
+ * its tables are empty. */
+extern const struct gpt_simd gpt_simd_base_fp32, gpt_simd_base_fp16, gpt_simd_base_bf16;
+extern const struct gpt_simd gpt_simd_avx2_fp32, gpt_simd_avx2_fp16, gpt_simd_avx2_bf16;
+extern const struct gpt_simd gpt_simd_avx512_fp32, gpt_simd_avx512_fp16, gpt_simd_avx512_bf16;
+extern const struct gpt_simd gpt_simd_avx512bf16_fp32, gpt_simd_avx512bf16_fp16, gpt_simd_avx512bf16_bf16;
+
 /* NULL when this build or this processor does not have `isa`. */
 const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);
 

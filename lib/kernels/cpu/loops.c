@@ -1,6 +1,6 @@
 /* Compiled once for each instruction set and dtype (meson.build). DT_SIMD_DTYPE is the dtype,
  * DT_SIMD_TABLE the name of the table. */
-#include "lib/kernels/cpu/tables.h"
+#include "lib/kernels/cpu/loops.h"
 
 #include "lib/kernels/cpu/simd_dtype.h"
 

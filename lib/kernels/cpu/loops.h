@@ -64,5 +64,12 @@ struct dt_simd {
     void (*softmax)(void *logits, size_t count, float largest, float scale);
 };
 
+/* What loops.c is compiled into. absent.c replaces the instruction sets that are not in this build;
+ * its tables are empty. */
+extern const struct dt_simd dt_simd_base_fp32, dt_simd_base_fp16, dt_simd_base_bf16;
+extern const struct dt_simd dt_simd_avx2_fp32, dt_simd_avx2_fp16, dt_simd_avx2_bf16;
+extern const struct dt_simd dt_simd_avx512_fp32, dt_simd_avx512_fp16, dt_simd_avx512_bf16;
+extern const struct dt_simd dt_simd_avx512bf16_fp32, dt_simd_avx512bf16_fp16, dt_simd_avx512bf16_bf16;
+
 /* NULL if this build or this processor does not have `isa`. */
 const struct dt_simd *dt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype);

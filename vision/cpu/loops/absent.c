@@ -1,5 +1,5 @@
 /* The table of an instruction set that is not in this build: vision_loops_for() does not return
  * it. */
-#include "vision/cpu/loops/tables.h"
+#include "vision/cpu/loops/loops.h"
 
 const struct vision_loops VISION_LOOPS_TABLE = {0};

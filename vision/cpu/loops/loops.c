@@ -1,6 +1,6 @@
 /* Compiled once for each instruction set and dtype (meson.build). DT_SIMD_DTYPE is the dtype,
  * VISION_LOOPS_TABLE the name of the table. */
-#include "vision/cpu/loops/tables.h"
+#include "vision/cpu/loops/loops.h"
 
 #include "lib/base/random.h"
 #include "lib/kernels/cpu/simd_dtype.h"

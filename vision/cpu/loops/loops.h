@@ -54,5 +54,10 @@ struct vision_loops {
                     float probability);
 };
 
+/* What loops.c is compiled into. absent.c replaces the instruction sets that are not in this build;
+ * its tables are empty. */
+extern const struct vision_loops vision_loops_base_fp32, vision_loops_base_bf16, vision_loops_avx2_fp32, vision_loops_avx2_bf16,
+    vision_loops_avx512_fp32, vision_loops_avx512_bf16, vision_loops_avx512bf16_fp32, vision_loops_avx512bf16_bf16;
+
 /* NULL if this build or this processor does not have `isa`. */
 const struct vision_loops *vision_loops_for(enum dt_cpu_isa isa, enum dt_dtype dtype);

@@ -1,6 +1,5 @@
-/* The loops that this processor can run. absent.c replaces the instruction sets that the
- * processor's family does not have. */
-#include "vision/cpu/loops/tables.h"
+/* The loops that this processor can run. */
+#include "vision/cpu/loops/loops.h"
 
 const struct vision_loops *vision_loops_for(enum dt_cpu_isa isa, enum dt_dtype dtype)
 {

@@ -1,5 +1,5 @@
-/* The loops that this x86-64 processor can run. */
-#include "lib/kernels/cpu/tables.h"
+/* The loops that this processor can run. */
+#include "lib/kernels/cpu/loops.h"
 
 const struct dt_simd *dt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype)
 {
@@ -10,5 +10,5 @@ const struct dt_simd *dt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype)
         [DT_ISA_AVX512BF16] = {&dt_simd_avx512bf16_fp32, &dt_simd_avx512bf16_fp16, &dt_simd_avx512bf16_bf16},
     };
     const struct dt_simd *table = tables[isa][dtype];
-    return isa <= dt_cpu_isa() && table->widen ? table : NULL; /* the tables in absent.c are empty */
+    return isa <= dt_cpu_isa() && table->widen ? table : NULL;
 }

@@ -1,5 +1,5 @@
-/* The loops that this x86-64 processor can run. */
-#include "gpt/cpu/loops/tables.h"
+/* The loops that this processor can run. */
+#include "gpt/cpu/loops/loops.h"
 
 const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype)
 {
@@ -10,5 +10,5 @@ const struct gpt_simd *gpt_simd_for(enum dt_cpu_isa isa, enum dt_dtype dtype)
         [DT_ISA_AVX512BF16] = {&gpt_simd_avx512bf16_fp32, &gpt_simd_avx512bf16_fp16, &gpt_simd_avx512bf16_bf16},
     };
     const struct gpt_simd *table = tables[isa][dtype];
-    return isa <= dt_cpu_isa() && table->gelu ? table : NULL; /* the tables in absent.c are empty */
+    return isa <= dt_cpu_isa() && table->gelu ? table : NULL;
 }
