@@ -14,12 +14,9 @@ static const double ALIKE = 1e-7; /* as a part of a step's time */
 bool simulation_take_few(struct experiment *e, int few)
 {
     int micro_batches = e->strategy.micro_batches;
-    int64_t ranks_samples = (int64_t)e->batch_size * few, samples = experiment_replica_samples(e) * few;
-    bool divides = ranks_samples % micro_batches == 0;
-    if (micro_batches <= few || samples % micro_batches != 0)
+    if (micro_batches <= few || experiment_replica_samples(e) * few % micro_batches != 0)
         return false;
-    e->replica_samples = e->replica_samples || !divides ? (int)(samples / micro_batches) : 0;
-    e->batch_size = (int)((ranks_samples + micro_batches - 1) / micro_batches);
+    e->batch_size = e->batch_size * few / micro_batches;
     e->micro_batches = e->strategy.stages > 1 ? 1 : few;
     e->pipeline.chunks = e->strategy.stages > 1 ? few : e->pipeline.chunks;
     experiment_settle(e);

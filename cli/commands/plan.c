@@ -343,7 +343,7 @@ static dt_status print_lacking(const struct framework *f, const struct planner *
         bool tells = p->options.objective == SEARCH_MEMORY || confidence_tells(&left, &right, margin);
         snprintf(better, sizeof better, "%.1f %% better%s", 100 * margin, tells ? "" : ", less than the error of the predictions");
     }
-    line_print(stdout, "without the limits of %s: %s, batch %d, %s %ss/s, %s", f->title, strategy, best->experiment.batch_size,
+    line_print(stdout, "without the limits of %s: %s, batch %g, %s %ss/s, %s", f->title, strategy, best->experiment.batch_size,
                format_number(best->outcome.units_per_s, rate), best->experiment.model.family->unit, better);
     DT_TRY(framework_export(f, &best->experiment, &t));
     remarks_print_kind(&t, DT_REMARK_CANNOT, "it would take", stdout);

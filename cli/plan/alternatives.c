@@ -182,7 +182,7 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
     if (!p->request.any_nodes)
         e.world_size = r->base.world_size;
     if (p->request.global_batch > 0)
-        e.batch_size = p->request.global_batch / e.world_size;
+        e.batch_size = (double)p->request.global_batch * e.context.size / e.world_size;
     if (experiment_check(&e, "") < 0)
         return DT_OK;
     dt_status status = search_simulate(&r->machine, &e, &hooks, &result);
@@ -257,8 +257,8 @@ static dt_status say_change(const struct planner *p, const struct change *change
     struct dt_sim_cluster *c = &r->machine.cluster;
     char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "the first one cannot run in that case";
     struct planner_best other;
-    double gain;
-    bool found;
+    double gain = NAN;
+    bool found = false;
     *r = (struct replan){.base = p->base, .machine = p->machine};
     c->nic.label_gbit_per_s *= change->network;
     c->nic.flow_gbit_per_s *= change->network;
@@ -266,11 +266,11 @@ static dt_status say_change(const struct planner *p, const struct change *change
     c->gpu.memory_gib *= change->memory;
     r->base.world_size *= change->nodes;
     c->nodes = c->nodes < p->nodes * change->nodes ? p->nodes * change->nodes : c->nodes;
-    if (p->request.global_batch % r->base.world_size)
-        return DT_OK;
     space_experiment(p->space, p->result.ranking[0], &r->winner);
-    DT_TRY(space_create(&r->base, &r->machine, &p->request, &r->space));
-    dt_status status = find_other(p, r, &other, &found, &gain);
+    dt_status status = space_create(&r->base, &r->machine, &p->request, &r->space);
+    if (status == DT_ERR_INVALID) /* the batch cannot be divided among that many GPUs */
+        return DT_OK;
+    DT_THEN(status, find_other(p, r, &other, &found, &gain));
     space_destroy(r->space);
     DT_TRY(status);
     if (r->stopped)
@@ -280,7 +280,7 @@ static dt_status say_change(const struct planner *p, const struct change *change
     strategy_describe(&other.experiment, strategy);
     if (!isnan(gain))
         snprintf(better, sizeof better, "%.0f %% better than the first one in that case", 100 * gain);
-    why_say(w, "%s: %s, batch %d, %s %ss/s; %s", change->name, strategy, other.experiment.batch_size,
+    why_say(w, "%s: %s, batch %g, %s %ss/s; %s", change->name, strategy, other.experiment.batch_size,
             format_number(other.outcome.units_per_s, rate), other.experiment.model.family->unit, better);
     return DT_OK;
 }

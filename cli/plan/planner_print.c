@@ -141,7 +141,7 @@ static void print_row(struct table *t, const struct planner *p, int place, const
     table_text(t, strategy);
     if (c->gpus)
         table_cell(t, "%d", e.world_size);
-    table_cell(t, "%d", e.batch_size);
+    table_cell(t, "%.4g", e.batch_size);
     table_cell(t, "%s", format_number(o->units_per_s, text));
     table_cell(t, "%s", format_number(o->peak_bytes / 0x1p30, text));
     if (c->host)

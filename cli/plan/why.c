@@ -230,7 +230,7 @@ static void say_slower(struct why *w, const struct planner *p, int paradigm, int
     struct experiment e;
     space_experiment(p->space, p->result.ranking[place], &e);
     strategy_describe(&e, strategy);
-    why_say(w, "%s: %s %ss/s at best (%s, batch %d), %d %% worse; a step of %.3g s: %s", paradigm_of((enum paradigm_kind)paradigm)->title,
+    why_say(w, "%s: %s %ss/s at best (%s, batch %g), %d %% worse; a step of %.3g s: %s", paradigm_of((enum paradigm_kind)paradigm)->title,
             format_number(o->units_per_s, rate), e.model.family->unit, strategy, e.batch_size, percent(why_margin(p, place), 1), o->step_s,
             describe_parts(o, parts));
 }

@@ -243,17 +243,16 @@ static int replica_gpus(const struct measured_run *run)
     return run->stages * run->tensor;
 }
 
-/* The workload with the row's values. batch_size: large enough for make_experiment; straddle_nodes,
- * more_nodes: allowed, since the run took place. Owner: the caller, free. */
+/* The workload with the row's values. straddle_nodes, more_nodes: allowed, since the run took place.
+ * Owner: the caller, free. */
 static char *config_text(const struct validate_system *system, const struct measured_run *run, double peak_bytes)
 {
-    int replica = replica_gpus(run);
     char *text = NULL;
-    cJSON *config =
-        dt_json_object("name: %s, device: %s, cluster: %s, world_size: %d, paradigm: %s, batch_size: %d, "
-                       "straddle_nodes: %hhd, more_nodes: %hhd, loss: %s, activation: %s, model: %p",
-                       "measured", "sim", system->cluster, run->gpus, paradigm_name(run->paradigm), (run->samples + replica - 1) / replica,
-                       (bool)true, (bool)true, run->loss, activation_name(run->activation), model_as_json(run));
+    cJSON *config = dt_json_object("name: %s, device: %s, cluster: %s, world_size: %d, paradigm: %s, batch_size: %g, "
+                                   "straddle_nodes: %hhd, more_nodes: %hhd, loss: %s, activation: %s, model: %p",
+                                   "measured", "sim", system->cluster, run->gpus, paradigm_name(run->paradigm),
+                                   (double)run->samples / replica_gpus(run), (bool)true, (bool)true, run->loss,
+                                   activation_name(run->activation), model_as_json(run));
     if (system->profile)
         dt_json_add(&config, "profile: %s", system->profile);
     if (run->gpus_per_node)
@@ -334,8 +333,6 @@ static dt_status make_experiment(const struct measured_table *t, const struct va
     DT_TRY(status);
     if (row->outcome == VALIDATE_SKIPPED)
         return DT_OK;
-    if (run->samples % replica_gpus(run))
-        row->experiment.replica_samples = run->samples;
     if (run->family->divide_evenly)
         run->family->divide_evenly(&row->experiment.model, run->tensor); /* no framework in these tables divides unequally */
     return DT_OK;

@@ -16,8 +16,7 @@
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
 {
     return a->sequence_parallel_open == b->sequence_parallel_open && a->norm == b->norm && a->attention_rate == b->attention_rate &&
-           a->whole_gpu == b->whole_gpu && strcmp(a->experiment.hash, b->experiment.hash) == 0 &&
-           a->experiment.replica_samples == b->experiment.replica_samples;
+           a->whole_gpu == b->whole_gpu && strcmp(a->experiment.hash, b->experiment.hash) == 0;
 }
 
 /* The first row that equals row i, possibly i itself. */

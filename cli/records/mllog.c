@@ -52,6 +52,12 @@ static double config_number(const struct log *l, const char *path, double otherw
     return dt_json_number(dt_json_at(l->record, "config"), path, otherwise);
 }
 
+/* The ranks of a context group share their samples. */
+static double samples_of_step(const struct log *l)
+{
+    return round(config_number(l, "batch_size", 1) * config_number(l, "world_size", 1) / config_number(l, "context.size", 1));
+}
+
 static const char *text_of(const struct log *l, const char *path, const char *otherwise)
 {
     const char *text = cJSON_GetStringValue(dt_json_at(l->record, path));
@@ -81,7 +87,7 @@ static void tell_settings(struct log *l)
     snprintf(platform, sizeof platform, "%g x %.128s", ranks, text_of(l, "provenance.device_name", text_of(l, "config.device", "")));
     tell(l, "submission_platform", dt_json_text(platform));
     tell(l, "submission_benchmark", dt_json_text(text_of(l, "config.model.preset", text_of(l, "config.name", ""))));
-    tell(l, "global_batch_size", cJSON_CreateNumber(ranks * config_number(l, "batch_size", 1)));
+    tell(l, "global_batch_size", cJSON_CreateNumber(samples_of_step(l)));
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         const struct cJSON *value = dt_json_at(l->record, settings[i].path);
         const char *name = strchr(settings[i].key, '%');
@@ -95,7 +101,7 @@ static void tell_settings(struct log *l)
 /* Log the steps from the first timed one to the last. */
 static dt_status tell_steps(struct log *l)
 {
-    double *step_s = NULL, *losses = NULL, of_step = config_number(l, "world_size", 1) * config_number(l, "batch_size", 1);
+    double *step_s = NULL, *losses = NULL, of_step = samples_of_step(l);
     int steps, loss_count;
     DT_TRY(dt_json_read_numbers(dt_json_at(l->record, "metrics.step_s.all"), &step_s, &steps));
     dt_status status = dt_json_read_numbers(dt_json_at(l->record, "losses"), &losses, &loss_count);

@@ -24,7 +24,7 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
         table_text(t, e->name);
         table_text(t, paradigm_name(e->paradigm));
         table_cell(t, "%d", e->world_size);
-        table_cell(t, "%d", e->batch_size);
+        table_cell(t, "%.4g", e->batch_size);
         if (*e->model.preset)
             table_text(t, e->model.preset);
         else

@@ -28,8 +28,8 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
     out->name = "reference";
     out->paradigm = experiment_staleness(e) > 0 ? PARADIGM_PARAMETER_SERVER : PARADIGM_NONE; /* one worker's updates have the same delay */
     out->world_size = 1;
-    out->batch_size = (int)experiment_global_batch(e);
-    out->micro_batches = e->world_size / e->context.size;
+    out->batch_size = (double)experiment_global_batch(e);
+    out->micro_batches = (int)fmin(e->world_size / e->context.size, out->batch_size);
     if (device_choose(e, &kind) == DT_OK) /* "auto" may choose another device for one rank */
         out->device = kind->name;
     out->share_gpus = false;

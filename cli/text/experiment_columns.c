@@ -169,7 +169,7 @@ void experiment_cells(struct table *table, const struct experiment *e, const str
         table_text(table, e->name);
     table_text(table, paradigm_name(e->paradigm));
     table_cell(table, "%d", e->world_size);
-    table_cell(table, "%d", e->batch_size);
+    table_cell(table, "%.4g", e->batch_size);
     experiment_value_cells(table, e, columns);
 }
 
@@ -180,7 +180,7 @@ void experiment_label(const struct experiment *e, const struct experiment_column
     if (columns->worlds_differ)
         dt_append(text, text_bytes, ", ", "%d rank%s", e->world_size, e->world_size == 1 ? "" : "s");
     if (columns->batches_differ)
-        dt_append(text, text_bytes, ", ", "batch %d", e->batch_size);
+        dt_append(text, text_bytes, ", ", "batch %g", e->batch_size);
     for (int i = 0; i < columns->count; i++) {
         const struct dt_field *field = columns->fields[i];
         if (!experiment_depends_on(e, field))

@@ -116,20 +116,16 @@ static void settle_batch(struct dt_translation *t, int micro_batch, double data_
     double window = dt_json_number(t->ours, "job.window", 0);
     if (global == 0)
         global = micro * data_ranks * fmax(parts, 1) * fmax(window, 1);
-    double of_replica = global / data_ranks, passes = of_replica / micro, of_gpu = of_replica / ranks;
-    if (passes != floor(passes) || passes < 1)
-        dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are not a multiple of %g at a time on %g data-parallel ranks", global, micro,
-                  data_ranks);
-    else if (all_said && passes != parts * fmax(window, 1))
+    double passes = global / data_ranks / micro;
+    if (passes != floor(passes) || passes < 1) {
+        passes = fmax(1, round(passes));
+        dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are not a multiple of %g at a time on %g data-parallel ranks; %g are assumed",
+                  global, micro, data_ranks, passes * micro * data_ranks);
+    } else if (all_said && passes != parts * fmax(window, 1)) {
         dt_remark(t, DT_REMARK_ASSUMED, "a step's %g samples are %g passes of %g on %g data-parallel ranks, not %g", global, passes, micro,
                   data_ranks, parts * fmax(window, 1));
-    if (of_gpu != floor(of_gpu) || of_gpu < 1) {
-        of_gpu = fmax(1, round(of_gpu));
-        passes = fmax(1, round(of_gpu * ranks / micro));
-        dt_remark(t, DT_REMARK_CANNOT, "a step's %g samples are not a multiple of the %g GPUs, as a dtbench config needs; %g are assumed",
-                  global, data_ranks * ranks, of_gpu * ranks * data_ranks);
     }
-    dt_json_put_number(t->ours, "batch_size", of_gpu);
+    dt_json_put_number(t->ours, "batch_size", passes * micro / ranks);
     parts = stages == 1 ? passes : window > 0 ? passes / window : fmax(parts, 1);
     dt_json_put_number(t->ours, "micro_batches", parts);
     if (stages > 1)
@@ -211,7 +207,8 @@ void job_settle(struct dt_translation *t, const struct import_options *options)
 void job_prepare(struct dt_translation *t, const struct experiment *e)
 {
     const struct strategy *s = &e->strategy;
-    int ranks = s->stages * e->tensor.size, of_replica = ranks * e->batch_size, data_ranks = e->world_size / ranks / e->context.size;
+    int ranks = s->stages * e->tensor.size, of_replica = (int)experiment_replica_samples(e),
+        data_ranks = e->world_size / ranks / e->context.size;
     int per_node = e->gpus_per_node ? e->gpus_per_node : e->world_size % 8 == 0 ? 8 : e->world_size;
     dt_json_drop(t->ours, "world_size batch_size micro_batches pipeline.chunks");
     prepare_numbers(t, e);

@@ -161,14 +161,19 @@ static void propose_nothing(struct proposal *p)
     (void)p;
 }
 
+static int replica_ranks(const struct proposal *p)
+{
+    return p->experiment->strategy.stages * p->experiment->tensor.size;
+}
+
 static void propose_batches(struct proposal *p)
 {
     const struct space_request *request = p->scope->request;
-    int64_t samples = (int64_t)request->global_batch * p->experiment->context.size;
-    if (samples > 0 && samples % p->experiment->world_size == 0)
-        propose(p, "%d", (int)(samples / p->experiment->world_size));
-    else if (samples == 0)
+    int replicas = p->experiment->world_size / p->experiment->context.size / replica_ranks(p);
+    if (request->global_batch == 0)
         propose_powers(p, 1, request->max_batch);
+    else if (replicas > 0 && request->global_batch % replicas == 0)
+        propose(p, "%.17g", (double)request->global_batch / replicas / replica_ranks(p));
 }
 
 static bool accumulates(const struct space_scope *s, const struct experiment *e)
@@ -179,8 +184,11 @@ static bool accumulates(const struct space_scope *s, const struct experiment *e)
 /* Only divisors, so that micro-batches are equal. */
 static void propose_micro_batches(struct proposal *p)
 {
-    for (int n = 1; n <= p->experiment->batch_size; n *= 2)
-        if (p->experiment->batch_size % n == 0)
+    double samples = p->experiment->batch_size;
+    if (samples != floor(samples)) /* of a rank; the ranks of a tensor group together have whole ones */
+        samples = round(samples * replica_ranks(p));
+    for (int n = 1; n <= samples; n *= 2)
+        if (fmod(samples, n) == 0)
             propose(p, "%d", n);
 }
 
@@ -188,8 +196,8 @@ static void propose_micro_batches(struct proposal *p)
  * tenth. */
 static void propose_chunks(struct proposal *p)
 {
-    int stages = p->experiment->strategy.stages, samples = stages * p->experiment->tensor.size * p->experiment->batch_size;
-    int most = 8 * stages;
+    int stages = p->experiment->strategy.stages, most = 8 * stages;
+    int samples = (int)lround(p->experiment->batch_size * replica_ranks(p));
     for (int n = stages; n <= most && n <= samples; n *= 2)
         if (samples % n == 0)
             propose(p, "%d", n);

@@ -157,7 +157,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
 {
     struct mesh_shape mesh = e->strategy.mesh;
     int stages = mesh.size[MESH_PIPELINE], micro_batches = e->strategy.micro_batches;
-    int samples = e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / micro_batches, recorded = samples > 0 ? samples : 1;
+    int samples = (int)(experiment_replica_samples(e) / micro_batches), recorded = samples > 0 ? samples : 1;
     struct alone alone;
     DT_TRY(recordings_alone(b->recordings, e, e->activation, recorded, &alone));
     if (activation_has_segments(e->activation) && e->activation_every > 1) { /* between keeping all and recomputing all */

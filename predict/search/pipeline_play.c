@@ -113,8 +113,7 @@ static double least_of_inputs(const struct experiment *e)
 {
     const double many_rows = 1024; /* above the operations per byte of any GPU */
     struct mesh_shape mesh = e->strategy.mesh;
-    double samples =
-        (double)e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / mesh.size[MESH_CONTEXT] / e->micro_batches / e->pipeline.chunks;
+    double samples = e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / mesh.size[MESH_CONTEXT] / e->micro_batches / e->pipeline.chunks;
     return samples * dt_model_units(&e->model) < many_rows ? 0.2 : 0.5;
 }
 

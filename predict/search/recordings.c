@@ -57,7 +57,7 @@ static void describe(const struct recordings *r, const struct alone *what, int l
     e->hsdp.shard_size = 1;
     e->fsdp.unit = what->unit;
     e->fsdp.gather = what->gather;
-    e->batch_size = what->samples * micro_batches / what->tensor;
+    e->batch_size = (double)what->samples * micro_batches / what->tensor;
     e->micro_batches = micro_batches;
     e->activation = what->activation;
     e->activation_blocks = what->activation_blocks;

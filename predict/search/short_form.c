@@ -50,7 +50,7 @@ static bool shorten(struct experiment *e, int of_stage, int *left)
     int stages = e->strategy.stages, few = stages > 1 ? of_stage * stages : 2;
     int micro_batches = e->strategy.micro_batches;
     *left = 0;
-    if (e->batch_size * few % micro_batches != 0 || !simulation_take_few(e, few))
+    if (fmod(e->batch_size * few, micro_batches) != 0 || !simulation_take_few(e, few))
         return false;
     *left = micro_batches - few;
     return true;

@@ -267,19 +267,17 @@ static dt_status combine(struct space *s, int number, struct candidate *candidat
     return DT_OK;
 }
 
-static dt_status check_batch(const struct space *s)
+static dt_status no_candidate(const struct space *s)
 {
     int world = s->scope.base->world_size, batch = s->scope.request->global_batch;
-    for (int i = 0; i < s->axis_count; i++) /* ranks that share samples need fewer samples */
-        if (strcmp(s->axes[i].key, "context.size") == 0 && s->axes[i].allowed > 0)
-            return DT_OK;
-    if (batch <= 0 || batch % world == 0)
-        return DT_OK;
-    if (batch < world)
-        return dt_fail(DT_ERR_INVALID, "--global-batch %d: each of %d GPUs needs at least one sample; the smallest batch is %d", batch,
-                       world, world);
-    return dt_fail(DT_ERR_INVALID, "--global-batch %d: %d GPUs cannot divide it; use %d or %d", batch, world, batch / world * world,
-                   (batch / world + 1) * world);
+    if (*s->refusal)
+        return dt_fail(DT_ERR_INVALID, "no candidate is left: %s", s->refusal);
+    if (batch % world)
+        return dt_fail(DT_ERR_INVALID,
+                       "--global-batch %d: it cannot be divided among the copies of the model that %d GPUs have in what --fix, --allow and "
+                       "--forbid leave; use a multiple of %d",
+                       batch, world, world);
+    return dt_fail(DT_ERR_INVALID, "no candidate is left: --fix, --allow and --forbid exclude everything");
 }
 
 static dt_status enumerate(struct space *s)
@@ -288,10 +286,7 @@ static dt_status enumerate(struct space *s)
     struct experiment e;
     begin(s, &e);
     DT_TRY(combine(s, 0, &candidate, &e));
-    if (s->count > 0)
-        return DT_OK;
-    return *s->refusal ? dt_fail(DT_ERR_INVALID, "no candidate is left: %s", s->refusal)
-                       : dt_fail(DT_ERR_INVALID, "no candidate is left: --fix, --allow and --forbid exclude everything");
+    return s->count > 0 ? DT_OK : no_candidate(s);
 }
 
 dt_status space_create(const struct experiment *base, const struct simulated_machine *machine, const struct space_request *request,
@@ -309,7 +304,6 @@ dt_status space_create(const struct experiment *base, const struct simulated_mac
         s->axes[s->axis_count++] = (struct axis){.key = row->key, .row = row, .field = &table->fields[dt_config_find(table, row->key)]};
     }
     dt_status status = apply_requests(s);
-    DT_THEN(status, check_batch(s));
     DT_THEN(status, enumerate(s));
     if (status < 0) {
         space_destroy(s);

@@ -184,7 +184,7 @@ static dt_status check_fp8(const struct experiment *e, const char *where)
 static dt_status check_sizes(const struct experiment *e, const char *where)
 {
     const char *keys;
-    double samples = (double)e->batch_size * mesh_count(&e->strategy.mesh, MESH_ON_MODEL);
+    double samples = e->batch_size * mesh_count(&e->strategy.mesh, MESH_ON_MODEL);
     double largest = dt_largest_tensor(&e->model, samples, &keys);
     if (largest * 16 < 0x1p62)
         return DT_OK;
@@ -195,8 +195,8 @@ static dt_status check_sizes(const struct experiment *e, const char *where)
 static dt_status resolve_batch(struct experiment *e, const bool *given, const char *where)
 {
     const struct dt_table *table = experiment_table();
-    int batch = e->global_batch, world = e->world_size > e->context.size ? e->world_size / e->context.size : 1,
-        most = (int)table->fields[dt_config_find(table, "batch_size")].max;
+    int batch = e->global_batch, world = e->world_size > e->context.size ? e->world_size / e->context.size : 1;
+    double of_rank = (double)batch / world, most = table->fields[dt_config_find(table, "batch_size")].max;
     if (!given || !is_given(given, "global_batch")) {
         e->global_batch = given ? 0 : batch;
         return DT_OK;
@@ -204,15 +204,10 @@ static dt_status resolve_batch(struct experiment *e, const bool *given, const ch
     if (is_given(given, "batch_size"))
         return dt_fail(DT_ERR_INVALID, "%s: global_batch: batch_size is given, too; it is what world_size %d makes of global_batch", where,
                        world);
-    if (batch < world)
-        return dt_fail(DT_ERR_INVALID, "%s: global_batch: %d samples of %d ranks, which have at least one each", where, batch, world);
-    if (batch % world)
-        return dt_fail(DT_ERR_INVALID, "%s: global_batch: %d ranks cannot divide %d samples; %d or %" PRId64 " they can", where, world,
-                       batch, batch / world * world, ((int64_t)batch / world + 1) * world);
-    if (batch / world > most)
-        return dt_fail(DT_ERR_INVALID, "%s: global_batch: %d samples of each of %d ranks; a rank has at most %d", where, batch / world,
-                       world, most);
-    e->batch_size = batch / world;
+    if (of_rank > most)
+        return dt_fail(DT_ERR_INVALID, "%s: global_batch: %.10g samples of each of %d ranks; a rank has at most %g", where, of_rank, world,
+                       most);
+    e->batch_size = of_rank;
     return DT_OK;
 }
 
@@ -285,8 +280,7 @@ static dt_status check_layers(const struct experiment *e, const char *where)
 
 static dt_status check_pipeline(const struct experiment *e, const char *where)
 {
-    int stages = e->strategy.stages;
-    int64_t samples = (int64_t)stages * e->tensor.size * e->batch_size;
+    int64_t samples = experiment_replica_samples(e);
     if ((int64_t)e->pipeline.chunks * e->micro_batches > samples)
         return dt_fail(DT_ERR_INVALID,
                        "%s: pipeline.chunks: %d chunks (times micro_batches %d) of the pipeline's %" PRId64
@@ -362,14 +356,33 @@ static dt_status check_micro_batches(const struct experiment *e, const char *whe
     return dt_fail(DT_ERR_INVALID, "%s: %s", where, dt_error_message());
 }
 
+/* The ranks of a replica, those of its pipeline and tensor groups, have whole samples together. */
+static dt_status check_samples(const struct experiment *e, const char *where)
+{
+    int ranks = mesh_count(&e->strategy.mesh, MESH_ON_MODEL), replicas = e->world_size / e->context.size / ranks;
+    double samples = e->batch_size * ranks, whole = fmax(1, floor(samples));
+    if (samples >= 1 && fabs(samples - round(samples)) < 1e-6)
+        return DT_OK;
+    if (e->global_batch > 0)
+        return dt_fail(DT_ERR_INVALID, "%s: global_batch: %d samples cannot be divided among %d replicas of the model; use %.10g or %.10g",
+                       where, e->global_batch, replicas, whole * replicas, (whole + 1) * replicas);
+    if (ranks == 1)
+        return dt_fail(DT_ERR_INVALID, "%s: batch_size: %g samples of each rank are no whole number; use %g or %g", where, samples, whole,
+                       whole + 1);
+    return dt_fail(DT_ERR_INVALID,
+                   "%s: batch_size: %g samples of each rank are %g on the %d ranks that share a copy of the model; use %g or %g", where,
+                   e->batch_size, samples, ranks, whole / ranks, (whole + 1) / ranks);
+}
+
 static dt_status check_division(const struct experiment *e, const char *where)
 {
     DT_TRY(experiment_check_mesh(e, where));
     DT_TRY(check_tensor_group(e, where));
     DT_TRY(check_context_group(e, where));
     struct dt_failures failures = {0};
-    int64_t samples = (int64_t)e->tensor.size * e->batch_size; /* the ranks of a tensor group share their samples */
-    if (e->micro_batches > samples)
+    DT_TRY(check_samples(e, where));
+    int64_t samples = experiment_replica_samples(e);
+    if (e->micro_batches > samples && !e->strategy.has_pipeline)
         dt_failures_add(&failures, dt_fail(DT_ERR_INVALID, "%s: micro_batches: %d is more than %sbatch_size %" PRId64, where,
                                            e->micro_batches, e->tensor.size > 1 ? "tensor.size * " : "", samples));
     if (e->strategy.again & ~e->model.family->again)

@@ -10,6 +10,7 @@
 #include "lib/model/model.h"
 #include "schedules/config/strategy.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -39,9 +40,9 @@ struct experiment {
     int gpus_per_node;   /* ranks on each node; 0: wherever the launcher puts them */
     bool share_gpus;     /* cuda: several ranks may be on one GPU; for correctness alone */
     bool straddle_nodes; /* a pipeline, or an hsdp shard group, may be spread over nodes */
-    int batch_size;      /* samples per rank ("per GPU") and step; the ranks of a context group share them */
+    double batch_size;   /* samples per rank ("per GPU") and step; the ranks of a context group share them. A replica's are whole:
+                            a rank of a tensor group, or of a pipeline, may have an eighth of one */
     int global_batch;    /* of all ranks; batch_size was computed from it. 0: batch_size was given */
-    int replica_samples; /* samples of a replica in a step, if its ranks have unequal numbers; 0: batch_size per rank. No key */
     int micro_batches;   /* gradient accumulation: the number of parts of a step's batch; pdp divides each into chunks */
     enum reduction_kind gradient_reduction; /* after the last micro-batch, or after each */
     enum reduce_kind reduce_dtype;          /* data type in which gradients are sent */
@@ -247,9 +248,8 @@ static inline int experiment_id_bytes(const struct experiment *e)
     return e->data.ids == IDS_UINT16 ? 2 : 4;
 }
 
-/* Samples of one step over all ranks: batch_size of each context group, whatever replica_samples
- * says. */
+/* Samples of one step over all ranks: batch_size of each context group. */
 static inline uint64_t experiment_global_batch(const struct experiment *e)
 {
-    return (uint64_t)(e->world_size / e->context.size) * (uint64_t)e->batch_size;
+    return (uint64_t)llround(e->batch_size * (e->world_size / e->context.size));
 }

@@ -133,15 +133,17 @@ static const struct dt_field fields[] = {
      .description =
          "Axes of the mesh from neighbouring ranks to distant ones, also as a list; data are the ranks of ddp, zero1, zero2, fsdp "
          "and hsdp. tensor-pipeline-data places pipelines as the study does, tensor-data-pipeline as Megatron-LM."},
-    {"batch_size", DT_FIELD_INT, AT(batch_size), .group = "The batch", .min = 1, .max = 65536, .initial = "8", .replaces = global_batch,
-     .description = "Samples per rank and step; with context.size, of the ranks that share them together."},
+    {"batch_size", DT_FIELD_NUMBER, AT(batch_size), .group = "The batch", .above = true, .max = 65536, .initial = "8",
+     .replaces = global_batch,
+     .description = "Samples per rank and step; with context.size, of the ranks that share them together. The ranks that share a copy of "
+                    "the model have whole samples: with tensor.size 8, 0.125 is one for all of them."},
     {"global_batch", DT_FIELD_INT, AT(global_batch), .min = 1, .max = 2147483647, .replaces = batch_size, .matters = in_no_result,
      .description = "Samples per step of all ranks together, instead of batch_size, which becomes this divided by world_size (over "
-                    "context.size): the same work "
-                    "on any number of ranks (strong scaling)."},
+                    "context.size): the same work on any number of ranks (strong scaling). A multiple of the copies of the model."},
     {"micro_batches", DT_FIELD_INT, AT(micro_batches), .min = 1, .max = 65536, .initial = "1",
      .description =
-         "Gradient accumulation: the number of parts into which a step's batch is divided, one after the other; at most batch_size."},
+         "Gradient accumulation: the number of parts into which a step's batch is divided, one after the other; at most the samples "
+         "of a copy of the model."},
     {"gradient_dtype", DT_FIELD_ENUM, AT(gradient_dtype), .names = DT_NAMES([REDUCE_AS_MODEL] = "model", [REDUCE_IN_FP32] = "fp32"),
      .initial = "\"model\"", .matters = of_wide_gradients,
      .description = "In which type gradients are kept and added up, from backward to the update, and reduced. model: model.dtype. fp32: "

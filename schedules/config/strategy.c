@@ -158,7 +158,7 @@ void experiment_place(struct experiment *e, int ranks)
 
 int64_t experiment_replica_samples(const struct experiment *e)
 {
-    return e->replica_samples ? e->replica_samples : (int64_t)e->batch_size * mesh_count(&e->strategy.mesh, MESH_ON_MODEL);
+    return llround(e->batch_size * mesh_count(&e->strategy.mesh, MESH_ON_MODEL));
 }
 
 int64_t experiment_loss_samples(const struct experiment *e)

@@ -92,6 +92,16 @@ def test_a_free_batch_is_told():
     check("no batch was asked for" not in plan(*request, "--global-batch", "8").stdout, "a batch was asked for")
 
 
+def test_fewer_samples_than_gpus():
+    """Each copy of the model is then on several GPUs, which share a sample."""
+    found = json.loads(plan(*SMALL, "--gpus", "8", "--global-batch", "2", "--json").stdout)
+    check(found["plans"], found)
+    for one in found["plans"]:
+        check(one["config"]["batch_size"] == 0.25, one["config"])
+    text = " ".join(plan(*SMALL, "--gpus", "8", "--global-batch", "2").stdout.split())
+    check("all rows: batch 0.25" in text, text)
+
+
 def test_two_replicas_are_told():
     text = " ".join(plan(*SMALL, "--gpus", "2", "--global-batch", "4", "--fix", "paradigm=ddp", "--fix", "tensor.size=1").stdout.split())
     check("averaged over 2 replicas once a step" in text, text)
@@ -339,7 +349,7 @@ def test_wrong_requests_get_a_line():
     refused("is not known", "--model", "GPT5")
     refused("clusters/nowhere.json", "--model", "GPTSmall", "--cluster", "nowhere")
     refused("64 nodes of 8", "--model", "GPTSmall", "--cluster", "gcp_a2", "--nodes", "65")
-    refused("cannot divide it", *SMALL, "--nodes", "2", "--global-batch", "17")
+    refused("cannot be divided", *SMALL, "--nodes", "2", "--global-batch", "17", "--fix", "tensor.size=1", "--fix", "pipeline.stages=1")
     refused("no candidate is left", *SMALL, "--nodes", "1", "--forbid", "paradigm=ddp,zero1,zero2,fsdp,hsdp,pdp")
     refused("did you mean", *SMALL, "--fix", "paradigm=fspd")
     refused("unknown key", *SMALL, "--fix", "paradigms=fsdp")

@@ -247,7 +247,7 @@ static void any_number_of_samples(void)
                                       "8,12,1,512,8,8,256,2,1,4,500,,1,1F1B,none,8,1,ok,,fp16,red,a\n"
                                       "8,16,1,512,8,8,256,2,1,4,500,,1,1F1B,none,8,1,ok,,fp16,red,a\n",
                        &rows, path));
-    CHECK(rows.rows[0].experiment.replica_samples == 0 && rows.rows[1].experiment.replica_samples == 12 &&
+    CHECK(rows.rows[0].experiment.batch_size == 1 && rows.rows[1].experiment.batch_size == 1.5 &&
           rows.rows[1].experiment.pipeline.chunks == 12 && rows.rows[1].batch_per_gpu == 1.5);
     CHECK_OK(validate_predict(&rows, NULL, NULL));
     double few_s = rows.rows[0].predicted_s, some_s = rows.rows[1].predicted_s, many_s = rows.rows[2].predicted_s;

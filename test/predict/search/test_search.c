@@ -467,8 +467,26 @@ static void wrong_requests_are_refused(void)
     refused(REQUEST(fix, "paradigm=ddp,fsdp"), "--allow takes several");
     refused(REQUEST(forbid, "paradigm=ddp,zero1,zero2,fsdp,hsdp,pdp"), "no candidate is left");
     refused(REQUEST(allow, "paradigm=pdp", "pipeline.stages=3"), "does not divide");
-    refused(&(struct space_request){.global_batch = 40}, "32 or 48");
-    refused(&(struct space_request){.global_batch = 8}, "the smallest batch is 16");
+    static const char *const whole[] = {"paradigm=ddp", "tensor.size=1"};
+    refused(&(struct space_request){.fix = whole, .fix_count = 2, .global_batch = 40}, "use a multiple of 16");
+    refused(&(struct space_request){.fix = whole, .fix_count = 2, .global_batch = 8}, "use a multiple of 16");
+}
+
+/* With fewer samples than GPUs, each copy of the model is on several GPUs. */
+static void few_samples(void)
+{
+    const struct space_request request = {.global_batch = 2};
+    struct scene s;
+    scene_of("{\"device\": \"sim\", \"cluster\": \"clusters/gcp_a2.json\", \"world_size\": 8, \"paradigm\": \"ddp\", "
+             "\"model\": {\"layers\": 4, \"heads\": 8, \"hidden\": 256, \"vocab_size\": 100, \"block_size\": 16}}",
+             &request, &s);
+    CHECK(space_count(s.space) > 20, "%d candidates", space_count(s.space));
+    for (int i = 0; i < space_count(s.space); i++) {
+        struct experiment e;
+        space_experiment(s.space, i, &e);
+        CHECK(experiment_global_batch(&e) == 2 && e.strategy.stages * e.tensor.size >= 4, "%g samples of a rank", e.batch_size);
+    }
+    scene_finish(&s);
 }
 
 static void requests_restrict(void)
@@ -601,6 +619,7 @@ static const struct test_case cases[] = {
     {"sums of tensor ranks", sums_of_tensor_ranks},
     {"a slower host", a_slower_host},
     {"wrong requests are refused", wrong_requests_are_refused},
+    {"few samples", few_samples},
     {"requests restrict the space", requests_restrict},
     {"nothing passes a bound", nothing_passes_a_bound},
     {"stages that share cards", stages_that_share_cards},

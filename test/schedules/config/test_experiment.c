@@ -432,7 +432,7 @@ static void hashes_of_a_sweep(void)
     CHECK(all && count == 18);
     for (int i = 0; all && i < count; i++) {
         char text[512];
-        snprintf(text, sizeof text, "{" TINY ",\"seed\":%" PRIu64 ",\"optimizer\":{\"learning_rate\":%g},\"batch_size\":%d}", all[i].seed,
+        snprintf(text, sizeof text, "{" TINY ",\"seed\":%" PRIu64 ",\"optimizer\":{\"learning_rate\":%g},\"batch_size\":%g}", all[i].seed,
                  all[i].optimizer.learning_rate, all[i].batch_size);
         struct experiment *alone = parse(text, &one);
         CHECK(alone && strcmp(alone->hash, all[i].hash) == 0, "%s", text);
@@ -634,9 +634,13 @@ static void divides_a_global_batch(void)
 {
     static const struct {
         const char *keys, *set;
-        int batch_size, global_batch;
+        double batch_size;
+        int global_batch;
     } rows[] = {
         {"\"global_batch\":64", NULL, 16, 64},
+        {"\"tensor\":{\"size\":2},\"global_batch\":6", NULL, 1.5, 6},
+        {"\"tensor\":{\"size\":2},\"pipeline\":{\"stages\":2,\"chunks\":1},\"global_batch\":1", NULL, 0.25, 1},
+        {"\"tensor\":{\"size\":4},\"global_batch\":3", "micro_batches=3", 0.75, 3},
         {"\"global_batch\":64", "batch_size=3", 3, 0},
         {"\"batch_size\":3", "global_batch=8", 2, 8},
         {"\"batch_size\":3,\"sweep\":{\"global_batch\":[8]}", NULL, 2, 8},
@@ -645,8 +649,16 @@ static void divides_a_global_batch(void)
     static const char *const refused[][2] = {
         {"\"global_batch\":64,\"batch_size\":16",
          "t: global_batch: batch_size is given, too; it is what world_size 4 makes of global_batch"},
-        {"\"global_batch\":66", "t: global_batch: 4 ranks cannot divide 66 samples; 64 or 68 they can"},
-        {"\"global_batch\":3", "t: global_batch: 3 samples of 4 ranks, which have at least one each"},
+        {"\"global_batch\":66", "t: global_batch: 66 samples cannot be divided among 4 replicas of the model; use 64 or 68"},
+        {"\"global_batch\":3", "t: global_batch: 3 samples cannot be divided among 4 replicas of the model; use 4 or 8"},
+        {"\"tensor\":{\"size\":2},\"global_batch\":5",
+         "t: global_batch: 5 samples cannot be divided among 2 replicas of the model; use 4 or 6"},
+        {"\"tensor\":{\"size\":4},\"global_batch\":3,\"micro_batches\":4", "t: micro_batches: 4 is more than tensor.size * batch_size 3"},
+        {"\"batch_size\":2.5", "t: batch_size: 2.5 samples of each rank are no whole number; use 2 or 3"},
+        {"\"batch_size\":0.5", "t: batch_size: 0.5 samples of each rank are no whole number; use 1 or 2"},
+        {"\"tensor\":{\"size\":2},\"batch_size\":0.25",
+         "t: batch_size: 0.25 samples of each rank are 0.5 on the 2 ranks that share a copy of the model; use 0.5 or 1"},
+
         {"\"global_batch\":400000", "t: global_batch: 100000 samples of each of 4 ranks; a rank has at most 65536"},
     };
     char text[512], *json = NULL;
@@ -655,7 +667,7 @@ static void divides_a_global_batch(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(text, sizeof text, "{" TINY ",\"paradigm\":\"ddp\",\"world_size\":4,%s}", rows[i].keys);
         CHECK_OK(experiments_parse(text, strlen(text), "t", &rows[i].set, rows[i].set != NULL, &e, &count));
-        CHECK(count == 1 && e->batch_size == rows[i].batch_size && e->global_batch == rows[i].global_batch, "%s: %d of %d", text,
+        CHECK(count == 1 && e->batch_size == rows[i].batch_size && e->global_batch == rows[i].global_batch, "%s: %g of %d", text,
               e->batch_size, e->global_batch);
         CHECK_OK(experiment_to_json(e, DT_JSON_SORTED, &json)); /* which ranks and records are given */
         CHECK(strstr(json, "\"batch_size\":") && !strstr(json, "global_batch"), "%s", json);

@@ -31,7 +31,7 @@ BEYOND_SCHEMA = {
     "a row for each position": r"model\.position_rows: \d+, and model\.block_size is",
     "slow frequencies below fast ones": r"model\.rope\.low_frequency_factor: \S+ is not below",
     "one batch": r"global_batch: batch_size is given",
-    "a batch that the ranks can divide": r"global_batch: \d+ (samples of (each of )?\d+ ranks|ranks cannot divide)",
+    "a batch that the ranks can divide": r"global_batch: [\d.]+ samples (of each of \d+ ranks|cannot be divided)|batch_size: \S+ samples of each rank are",
     "one device": r"world_size: \d+ ranks, but paradigm \"none\" is one device",
     "one copy of the model": r"world_size: \d+ ranks, but paradigm \"none\" is one copy",
     "paradigms without a pipeline": r"pipeline\.stages: paradigm \"\w+\" goes with no pipeline",

@@ -207,7 +207,7 @@ static dt_status find_traffic(const struct experiment *e, int rank, const struct
                         .mode = e->strategy.paradigm->mode,
                         .element = dt_dtype_bytes(e->model.dtype),
                         .replica = mesh_coordinate(&mesh, MESH_REPLICA, rank),
-                        .samples = (size_t)e->batch_size * (size_t)mesh_count(&mesh, MESH_ON_MODEL),
+                        .samples = (size_t)experiment_replica_samples(e),
                         .out = out};
     t.runs = calloc((size_t)t.stage->group_count + 1, sizeof *t.runs);
     if (!t.runs)

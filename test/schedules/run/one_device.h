@@ -24,7 +24,7 @@ static inline dt_status parse_one(const char *base, const char *const *sets, int
 }
 
 /* NAN stays in `losses` where a step was not done. */
-static inline void train_on_one_device(const char *base, int batch_size, double learning_rate, double losses[STEPS])
+static inline void train_on_one_device(const char *base, double batch_size, double learning_rate, double losses[STEPS])
 {
     struct experiment alone;
     struct measure_result result = {0};
@@ -49,7 +49,7 @@ static inline void train_on_one_device(const char *base, int batch_size, double 
 
 /* The samples of all ranks, batch_size of each, on one device of rank 0; on every rank, the
  * losses. */
-static inline bool train_alone(const char *base, int batch_size, double learning_rate, double losses[STEPS])
+static inline bool train_alone(const char *base, double batch_size, double learning_rate, double losses[STEPS])
 {
     for (int i = 0; i < STEPS; i++)
         losses[i] = NAN;

@@ -9,6 +9,7 @@
 #include "test/schedules/run/one_device.h"
 
 #include "lib/base/random.h"
+#include "lib/base/text.h"
 
 enum { BATCH = 4, SAMPLE = 20 };
 
@@ -259,12 +260,34 @@ static void train_tensor_groups_in_pipelines(void)
     }
 }
 
+enum { ROW_SETS = 6 };
+
+/* Train a shape with the given settings, and compare it with one device. */
+static void train_row(const char *what, const struct shape *shape, const char *const settings[ROW_SETS], const double *losses)
+{
+    char world_size[32], text[256];
+    const char *sets[2 + ROW_SETS] = {ranks_device_setting(), world_size};
+    struct experiment e;
+    int count = 2;
+    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
+    snprintf(text, sizeof text, "%s", what);
+    for (int i = 0; i < ROW_SETS && settings[i]; i++) {
+        dt_append(text, sizeof text, " ", "%s", settings[i]);
+        sets[count++] = settings[i];
+    }
+    dt_status status = parse_one(shape->base, sets, count, &e);
+    CHECK(status == DT_OK, "%s: %s", text, dt_error_message());
+    if (status < 0)
+        return;
+    e.optimizer.learning_rate = shape->rate;
+    train_and_compare(&e, losses, text);
+}
+
 /* What several ranks hold copies of: heads of keys and values that are fewer than the ranks of a
  * tensor group, gains of the heads' norms, and the table of a tied head at the other end of a
  * pipeline. */
 static void train_copies(void)
 {
-    enum { ROW_SETS = 6 };
     static const struct {
         int ranks, shape;
         const char *sets[ROW_SETS];
@@ -286,28 +309,34 @@ static void train_copies(void)
          {"paradigm=hsdp", "pipeline.stages=2", "pipeline.order=zb_h1", "micro_batches=2", "hsdp.shard_size=2", "parameter_offload=true"}},
         {8, 2, {"paradigm=zero2", "tensor.size=2", "pipeline.stages=2", "pipeline.chunks=2", "gradient_reduction=each"}},
     };
-    char world_size[32];
-    snprintf(world_size, sizeof world_size, "world_size=%d", world.size);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *sets[2 + ROW_SETS] = {ranks_device_setting(), world_size};
-        const struct shape *shape = &shapes[rows[i].shape];
-        struct experiment e;
-        char what[256] = "copies:";
-        int count = 2;
-        if (rows[i].ranks != world.size)
-            continue;
-        for (int s = 0; s < ROW_SETS && rows[i].sets[s]; s++) {
-            size_t used = strlen(what);
-            snprintf(what + used, sizeof what - used, " %s", rows[i].sets[s]);
-            sets[count++] = rows[i].sets[s];
-        }
-        dt_status status = parse_one(shape->base, sets, count, &e);
-        CHECK(status == DT_OK, "%s: %s", what, dt_error_message());
-        if (status < 0)
-            continue;
-        e.optimizer.learning_rate = shape->rate;
-        train_and_compare(&e, reference(shape), what);
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].ranks == world.size)
+            train_row("copies:", &shapes[rows[i].shape], rows[i].sets, reference(&shapes[rows[i].shape]));
+}
+
+/* Fewer samples in a step than ranks: those that share a copy of the model share a sample. */
+static void train_few_samples(void)
+{
+    static const struct {
+        int ranks;
+        const char *sets[ROW_SETS];
+    } rows[] = {
+        {4, {"global_batch=2", "paradigm=none", "tensor.size=4", "micro_batches=2"}},
+        {4, {"global_batch=2", "paradigm=ddp", "tensor.size=2", "tensor.sequence_parallel=false"}},
+        {4, {"global_batch=2", "paradigm=fsdp", "tensor.size=2", "activation=checkpoint"}},
+        {4, {"global_batch=2", "paradigm=pdp", "pipeline.stages=2", "tensor.size=2", "pipeline.order=1f1b"}},
+        {4, {"global_batch=2", "paradigm=zero1", "pipeline.stages=2", "pipeline.chunks=1"}},
+        {8, {"global_batch=2", "paradigm=zero2", "pipeline.stages=2", "pipeline.chunks=1", "tensor.size=2"}},
+        {8, {"global_batch=2", "paradigm=pdp", "pipeline.stages=4", "pipeline.order=zb_h1", "tensor.size=2"}},
+        {8, {"global_batch=2", "paradigm=hsdp", "hsdp.shard_size=2", "tensor.size=4"}},
+        {8, {"global_batch=2", "paradigm=fsdp", "tensor.size=2", "context.size=2"}},
+    };
+    double losses[STEPS];
+    bool trained = train_alone(shapes[0].base, 2.0 / world.size, shapes[0].rate, losses);
+    CHECK(trained, "one device");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && trained; i++)
+        if (rows[i].ranks == world.size)
+            train_row("few samples:", &shapes[0], rows[i].sets, losses);
 }
 
 static void train_all(void)
@@ -332,6 +361,7 @@ static const struct test_case cases[] = {
     {"combinations", train_all},
     {"tensor groups in pipelines with halves and parts", train_tensor_groups_in_pipelines},
     {"copies that several ranks hold", train_copies},
+    {"fewer samples than ranks", train_few_samples},
 };
 
 int main(void)

@@ -85,7 +85,7 @@ static const double *losses_alone(const struct experiment *e)
     struct measure_result result;
     char key[sizeof kept[0].key];
     size_t i = 0;
-    snprintf(key, sizeof key, "%d %d/%d %d %d %d %g %d %g", experiment_staleness(&alone), alone.batch_size, alone.micro_batches,
+    snprintf(key, sizeof key, "%d %g/%d %d %d %d %g %d %g", experiment_staleness(&alone), alone.batch_size, alone.micro_batches,
              alone.model.dtype, gpt_of(&alone.model)->attention, alone.optimizer.name, alone.optimizer.learning_rate,
              gpt_of(&alone.model)->vocab_size * 2 + alone.loss, alone.loss_scaling);
     while (i < sizeof kept / sizeof *kept - 1 && kept[i].key[0] && strcmp(kept[i].key, key) != 0)
