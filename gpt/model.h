@@ -34,7 +34,7 @@ struct gpt_rope_scheme {
 
 /* A decoder, as configs describe it. Members from `mlp` on are 0 or false as in the study's GPT;
  * the functions below give the values that 0 stands for. */
-struct gpt_model {
+struct __attribute__((may_alias)) gpt_model {
     int layers;     /* L, transformer blocks */
     int heads;      /* h, divides hidden */
     int hidden;     /* d */

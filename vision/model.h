@@ -26,7 +26,7 @@ enum vision_running { VISION_AVERAGE, VISION_RANK_0 };
 enum { VISION_STAGES = 4 };
 
 /* A network, as configs describe it. */
-struct vision_model {
+struct __attribute__((may_alias)) vision_model {
     int blocks[VISION_STAGES]; /* residual blocks of conv2_x to conv5_x */
     int image_size;            /* pixels of a side */
     int classes;

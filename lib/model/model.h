@@ -44,8 +44,9 @@ struct dt_model {
     enum dt_dtype dtype; /* of parameters, gradients and activations */
     enum dt_fp8 fp8;     /* how the linear layers of blocks multiply; only on sim */
     bool fp8_gather;     /* the weights of these layers are gathered in FP8 (dp_gathered_elems) */
-    /* The family's description of the model: a struct at byte own_at, which only the family reads.
-     * Each family that configs can name has a different place (schedules/config/families.h). */
+    /* The family's description of the model: a struct at byte own_at, which only the family reads,
+     * and whose type has may_alias, because compilers may otherwise move its reads before the writes
+     * of these bytes. Each family that configs can name has a different place (schedules/config/families.h). */
     int own_at;
     alignas(8) unsigned char own[DT_MODEL_OWN_BYTES];
 };

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct toy {
+struct __attribute__((may_alias)) toy {
     int width, depth;
 };
 
