@@ -354,22 +354,16 @@ struct gpt_loss_gradient {
  * if mean is NULL. */
 struct gpt_residual_norm {
     struct gpt_dropout_residual sum;
-    const void *gain, *bias; /* [d]; bias may be NULL */
-    void *y;                 /* [rows, d] */
-    float *mean, *rstd;      /* [rows] */
-    size_t d;
-    float epsilon;
+    struct gpt_norm norm; /* its x is the sum's out */
 };
 
 /* Three kernels: layer_norm_gradient (rms_norm_gradient if mean is NULL), which adds to dx;
  * dropout_gradient of dx, for the branch whose sum the norm reads; and, if y is not NULL, the
  * norm's output once more, in y. mean and rstd may be written again. */
 struct gpt_norm_branch_gradient {
-    const void *dy, *x, *gain, *bias; /* bias is read only for y, and may be NULL */
-    float *mean, *rstd;
-    void *dx, *dgain, *dbias, *dbranch, *y; /* dbranch, y [rows, d]; dbranch may be NULL; y may be dy */
-    float epsilon;
-    size_t rows, d;
+    struct gpt_norm norm; /* bias and epsilon are read only for y, which may be dy */
+    const void *dy;
+    void *dx, *dgain, *dbias, *dbranch; /* dbranch [rows, d], or NULL */
     bool accumulate;
     struct gpt_dropout dropout;
 };

@@ -52,13 +52,7 @@ static dt_status add_residual_and_normalize(const struct layer_run *r, void *x, 
 {
     struct gpt_residual_norm a = {
         .sum = residual_sum(r, x, residual),
-        .gain = layer_param(after, GPT_NORM_GAIN),
-        .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(after, GPT_NORM_BIAS) : NULL,
-        .y = after->kept->normed.data,
-        .mean = after->kept->mean.data,
-        .rstd = after->kept->rstd.data,
-        .d = r->d,
-        .epsilon = (float)gpt_norm_epsilon(model_of(r)),
+        .norm = layer_norm_of(after, x, after->kept->normed.data),
     };
     return r->k->residual_norm(r->kernels, r->stream, &a);
 }

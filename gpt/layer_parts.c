@@ -87,9 +87,9 @@ static bool norm_is_rms(const struct layer_run *r)
 }
 
 /* An RMS norm has no bias, and its layers keep no mean. */
-dt_status layer_normalize(const struct layer_run *r, const void *x, void *normed)
+struct gpt_norm layer_norm_of(const struct layer_run *r, const void *x, void *normed)
 {
-    struct gpt_norm a = {
+    return (struct gpt_norm){
         .x = x,
         .gain = layer_param(r, GPT_NORM_GAIN),
         .bias = gpt_norm_has_bias(model_of(r)) ? layer_param(r, GPT_NORM_BIAS) : NULL,
@@ -100,6 +100,11 @@ dt_status layer_normalize(const struct layer_run *r, const void *x, void *normed
         .d = r->d,
         .epsilon = (float)gpt_norm_epsilon(model_of(r)),
     };
+}
+
+dt_status layer_normalize(const struct layer_run *r, const void *x, void *normed)
+{
+    struct gpt_norm a = layer_norm_of(r, x, normed);
     return norm_is_rms(r) ? r->k->rms_norm(r->kernels, r->stream, &a) : r->k->layer_norm(r->kernels, r->stream, &a);
 }
 
@@ -147,22 +152,13 @@ static dt_status norm_branch_backward(const struct layer_run *r, const void *dy,
                                       const struct layer_beside_norm *beside)
 {
     const struct layer_run *branch = beside->branch;
-    bool bias = gpt_norm_has_bias(model_of(r));
     struct gpt_norm_branch_gradient a = {
+        .norm = layer_norm_of(r, r->kept->input.data, beside->normed),
         .dy = dy,
-        .x = r->kept->input.data,
-        .gain = layer_param(r, GPT_NORM_GAIN),
-        .bias = bias ? layer_param(r, GPT_NORM_BIAS) : NULL,
-        .mean = r->kept->mean.data,
-        .rstd = r->kept->rstd.data,
         .dx = dx,
         .dgain = sums,
-        .dbias = bias ? (char *)sums + r->d * r->element_bytes : NULL,
+        .dbias = gpt_norm_has_bias(model_of(r)) ? (char *)sums + r->d * r->element_bytes : NULL,
         .dbranch = branch ? branch->kept->dbranch.data : NULL,
-        .y = beside->normed,
-        .epsilon = (float)gpt_norm_epsilon(model_of(r)),
-        .rows = r->stream_rows,
-        .d = r->d,
         .accumulate = accumulate,
         .dropout = branch ? layer_stream_dropout(branch) : (struct gpt_dropout){0},
     };

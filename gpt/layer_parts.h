@@ -116,6 +116,7 @@ dt_status layer_normalize_backward(const struct layer_run *r, const void *dy, vo
 /* Allocate kept->mean and kept->rstd, unless the norm has no mean. */
 dt_status layer_allocate_norm_numbers(const struct layer_run *r);
 /* normed [R, d] = norm(x [R, d]) */
+struct gpt_norm layer_norm_of(const struct layer_run *r, const void *x, void *normed);
 dt_status layer_normalize(const struct layer_run *r, const void *x, void *normed);
 
 /* ---- products ----

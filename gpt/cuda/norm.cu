@@ -48,6 +48,11 @@ struct norm_forward {
     float epsilon;
 };
 
+inline norm_forward forward_of(const struct gpt_norm &a)
+{
+    return {a.x, a.gain, a.bias, a.y, a.mean, a.rstd, a.rows, (int)a.d, a.epsilon};
+}
+
 /* N elements of the bias, or zeros. */
 template <typename E, int N> __device__ inline pack<E, N> bias_at(const void *bias, int column)
 {
@@ -536,17 +541,18 @@ template <typename E, bool RMS>
 dt_status queue_branch_gradient(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_norm_branch_gradient *a,
                                 norm_outputs<E, RMS> outputs)
 {
-    const norm_gradient g = {a->dy, a->x, a->gain, a->mean, a->rstd, a->dx, a->rows, (int)a->d, false, a->bias, a->y};
+    const struct gpt_norm &f = a->norm;
+    const norm_gradient g = {a->dy, f.x, f.gain, f.mean, f.rstd, a->dx, f.rows, (int)f.d, false, f.bias, f.y};
     constexpr int N = pack_elems<E>;
-    bool fit = packs_fit<E, N>(a->d, {a->dy, a->x, a->gain, a->dx, a->dbranch, a->y, a->bias});
-    if (a->rows == 0)
+    bool fit = packs_fit<E, N>(f.d, {a->dy, f.x, f.gain, a->dx, a->dbranch, f.y, f.bias});
+    if (f.rows == 0)
         return DT_OK;
     if (!fit || g.d / N > MOST_GRADIENT_PACKS) {
         DT_TRY((queue_gradient<E, RMS>(k, stream, g, outputs, a->accumulate)));
-        struct gpt_dropout_gradient behind = {a->dx, a->dbranch, a->rows, a->dropout};
+        struct gpt_dropout_gradient behind = {a->dx, a->dbranch, f.rows, a->dropout};
         if (a->dbranch)
             DT_TRY(gpt_cuda_dropout_gradient(k, stream, &behind));
-        return a->y ? queue_norm<RMS>(k, stream, {a->x, a->gain, a->bias, a->y, a->mean, a->rstd, a->rows, g.d, a->epsilon}) : DT_OK;
+        return f.y ? queue_norm<RMS>(k, stream, forward_of(f)) : DT_OK;
     }
     dropped_branch<E> branch = {(E *)a->dbranch, dropped_rows_of(k, &a->dropout)};
     return gradient_of_packs<E, RMS>(RMS ? "rms norm and branch gradient" : "layer norm and branch gradient", k, stream, g, branch, outputs,
@@ -557,7 +563,7 @@ dt_status queue_branch_gradient(struct gpt_kernels *k, struct dt_stream *stream,
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_layer_norm, gpt_norm)
 {
-    return queue_norm<false>(k, stream, {a->x, a->gain, a->bias, a->y, a->mean, a->rstd, a->rows, (int)a->d, a->epsilon});
+    return queue_norm<false>(k, stream, forward_of(*a));
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm, gpt_norm)
@@ -589,15 +595,15 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm_gradient, gpt_norm_gradient)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_residual_norm, gpt_residual_norm)
 {
-    const norm_forward f = {a->sum.out, a->gain, a->bias, a->y, a->mean, a->rstd, a->sum.rows, (int)a->d, a->epsilon};
-    return a->mean ? queue_residual_norm<false>(k, stream, a->sum, f) : queue_residual_norm<true>(k, stream, a->sum, f);
+    const norm_forward f = forward_of(a->norm);
+    return f.means ? queue_residual_norm<false>(k, stream, a->sum, f) : queue_residual_norm<true>(k, stream, a->sum, f);
 }
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_norm_branch_gradient, gpt_norm_branch_gradient)
 {
     return for_dtype(k->model.dtype, [&](auto element) {
         using E = decltype(element);
-        if (a->mean)
+        if (a->norm.mean)
             return queue_branch_gradient<E, false>(k, stream, a, {{(E *)a->dgain, (E *)a->dbias}});
         return queue_branch_gradient<E, true>(k, stream, a, {{(E *)a->dgain}});
     });

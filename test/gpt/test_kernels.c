@@ -348,14 +348,10 @@ static void residual_norm_case(struct setup *s, int d, bool rms, float probabili
     struct array sum = {test_alloc(count * sizeof(double)), branch.data, count};
     float *mean = test_alloc(ROWS * sizeof *mean), *rstd = test_alloc(ROWS * sizeof *rstd);
     double *ref_mean = test_alloc(ROWS * sizeof *ref_mean), *ref_rstd = test_alloc(ROWS * sizeof *ref_rstd);
-    struct gpt_residual_norm a = {.sum = {residual.data, branch.data, sum.data, ROWS, dropout},
-                                  .gain = gain.data,
-                                  .bias = rms ? NULL : bias.data,
-                                  .y = y.data,
-                                  .mean = rms ? NULL : mean,
-                                  .rstd = rstd,
-                                  .d = width,
-                                  .epsilon = 1e-5f};
+    struct gpt_residual_norm a = {
+        .sum = {residual.data, branch.data, sum.data, ROWS, dropout},
+        .norm = {sum.data, gain.data, rms ? NULL : bias.data, y.data, rms ? NULL : mean, rstd, ROWS, width, 1e-5f},
+    };
     struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.hidden = d, .block_size = T});
     setup_kernels(s, 1, d, 8, T);
     CHECK_OK(dt_kernels_begin_step(&s->base, s->stream, 100, 1));
@@ -388,22 +384,17 @@ static void norm_branch_gradient_case(struct setup *s, int d, bool rms, bool acc
     bool makes_branch = (rms + accumulate) % 2 == 0 || d > 64; /* without it only once each */
     float *mean = test_alloc(ROWS * sizeof *mean), *rstd = test_alloc(ROWS * sizeof *rstd);
     double *ref_mean = test_alloc(ROWS * sizeof *ref_mean), *ref_rstd = test_alloc(ROWS * sizeof *ref_rstd);
-    struct gpt_norm_branch_gradient a = {.dy = dy.data,
-                                         .x = x.data,
-                                         .gain = gain.data,
-                                         .bias = rms ? NULL : bias.data,
-                                         .mean = rms ? NULL : mean,
-                                         .rstd = rstd,
-                                         .dx = dx.data,
-                                         .dgain = dgain.data,
-                                         .dbias = rms ? NULL : dbias.data,
-                                         .dbranch = makes_branch ? dbranch.data : NULL,
-                                         .y = accumulate ? NULL : y.data, /* in dy's place */
-                                         .epsilon = 1e-5f,
-                                         .rows = ROWS,
-                                         .d = width,
-                                         .accumulate = accumulate,
-                                         .dropout = dropout};
+    void *again = accumulate ? NULL : y.data; /* in dy's place */
+    struct gpt_norm_branch_gradient a = {
+        .norm = {x.data, gain.data, rms ? NULL : bias.data, again, rms ? NULL : mean, rstd, ROWS, width, 1e-5f},
+        .dy = dy.data,
+        .dx = dx.data,
+        .dgain = dgain.data,
+        .dbias = rms ? NULL : dbias.data,
+        .dbranch = makes_branch ? dbranch.data : NULL,
+        .accumulate = accumulate,
+        .dropout = dropout,
+    };
     struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.hidden = d, .block_size = T});
     if (rms)
         ref_rms_norm(x.values, gain.values, y.values, ref_rstd, ROWS, width, 1e-5);
@@ -434,7 +425,7 @@ static void norm_branch_gradient_case(struct setup *s, int d, bool rms, bool acc
     ref_dropout_gradient(&model, dx.values, dbranch.values, SAMPLES, &dropout);
     if (makes_branch)
         CHECK_ARRAY(s, dbranch, "dbranch");
-    if (a.y)
+    if (again)
         CHECK_ARRAY(s, y, "y in dy's place");
 }
 
