@@ -49,15 +49,14 @@ struct gpt_linear {
     int joined;
 };
 
-/* y [rows, out] = residual [rows, out] + dropout(x [rows, in] * w [out, in]^T + b [out]): the end
- * of a branch; b may be NULL. gelu: GELU is applied to x first, and rounded to the dtype; `active`
- * [rows, in] is memory for that, which a backend may leave undefined. Without gelu it is NULL. A
- * backend that fuses all operations rounds only y; others also round the input of the dropout. */
+/* y = residual [rows, out] + dropout(y of `linear`): the end of a branch. active: NULL, or memory
+ * [rows, in], which a backend may leave undefined, for GELU of x, which is then multiplied instead
+ * of x, rounded to the dtype. A backend that fuses all operations rounds only y; others also round
+ * the input of the dropout. */
 struct gpt_linear_residual {
-    const void *x, *w, *b, *residual;
-    void *active, *y;
-    size_t rows, in, out;
-    bool gelu;
+    struct gpt_linear linear;
+    const void *residual;
+    void *active;
     struct gpt_dropout dropout;
 };
 
@@ -69,14 +68,13 @@ struct gpt_linear_input_gradient {
     int joined; /* as in gpt_linear */
 };
 
-/* dx [rows, in] = gelu'(hidden [rows, in]) * (dy [rows, out] * w [out, in]): backward through a
- * linear layer and the GELU before it. A backend that fuses both may use GELU's tanh form if the
+/* dx [rows, in] = gelu'(hidden [rows, in]) * (dx of `linear`): backward through a linear layer and
+ * the GELU before it. A backend that fuses both may use GELU's tanh form if the
  * difference is well below the dtype's rounding; one that computes them separately also rounds the
  * product. */
 struct gpt_linear_gelu_input_gradient {
-    const void *dy, *w, *hidden;
-    void *dx;
-    size_t rows, in, out;
+    struct gpt_linear_input_gradient linear;
+    const void *hidden;
 };
 
 /* dw [out, in] = dy [rows, out]^T * x [rows, in]; db [out] = column sums of dy, or NULL.
@@ -89,13 +87,11 @@ struct gpt_linear_weight_gradient {
     bool accumulate;
 };
 
-/* dw and db as in gpt_linear_weight_gradient of x = gelu(hidden [rows, in]), rounded to the dtype.
- * active: as in gpt_linear_residual. */
+/* dw and db of `linear`, with GELU of its x, rounded to the dtype, in place of x. active: memory
+ * [rows, in] for that, which a backend may leave undefined. */
 struct gpt_linear_gelu_weight_gradient {
-    const void *dy, *hidden;
-    void *active, *dw, *db;
-    size_t rows, in, out;
-    bool accumulate;
+    struct gpt_linear_weight_gradient linear;
+    void *active;
 };
 
 /* y[i] = x[i] * Phi(x[i]), exact. With model.mlp gelu_new it is GELU's tanh form, with relu

@@ -61,18 +61,10 @@ static dt_status add_residual_and_normalize(const struct layer_run *r, void *x, 
 static dt_status project_alone(const struct layer_run *r, const void *x, void *active, enum gpt_tensor_name weight,
                                enum gpt_tensor_name bias, size_t in, const void *residual)
 {
-    struct gpt_linear product = layer_linear_of(r, r->stash->x.data, x, weight, bias, r->d, in);
     struct gpt_linear_residual a = {
-        .x = x,
-        .w = product.w,
-        .b = product.b,
+        .linear = layer_linear_of(r, r->stash->x.data, x, weight, bias, r->d, in),
         .residual = residual,
         .active = active,
-        .y = product.y,
-        .rows = r->rows,
-        .in = in,
-        .out = r->d,
-        .gelu = active != NULL,
         .dropout = layer_stream_dropout(r),
     };
     return r->k->linear_residual(r->kernels, r->stream, &a);

@@ -222,10 +222,10 @@ dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum g
     return dt_exchange_product_end(&r->stage->exchange);
 }
 
-dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,
-                                 enum gpt_tensor_name bias, size_t out, size_t in)
+struct gpt_linear_weight_gradient layer_weight_gradient_of(const struct layer_run *r, const void *dy, const void *x,
+                                                           enum gpt_tensor_name weight, enum gpt_tensor_name bias, size_t out, size_t in)
 {
-    struct gpt_linear_weight_gradient a = {
+    return (struct gpt_linear_weight_gradient){
         .dy = dy,
         .x = x,
         .dw = layer_grad(r, weight),
@@ -236,13 +236,25 @@ dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, cons
         .joined = joined(r, weight, out),
         .accumulate = r->accumulate,
     };
+}
+
+dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,
+                                 enum gpt_tensor_name bias, size_t out, size_t in)
+{
+    struct gpt_linear_weight_gradient a = layer_weight_gradient_of(r, dy, x, weight, bias, out, in);
     return r->k->linear_weight_gradient(r->kernels, r->stream, &a);
+}
+
+struct gpt_linear_input_gradient layer_input_gradient_of(const struct layer_run *r, void *dx, const void *dy, enum gpt_tensor_name weight,
+                                                         size_t out, size_t in)
+{
+    return (struct gpt_linear_input_gradient){
+        .dy = dy, .w = layer_param(r, weight), .dx = dx, .rows = r->rows, .in = in, .out = out, .joined = joined(r, weight, out)};
 }
 
 dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, enum gpt_tensor_name weight, size_t out, size_t in)
 {
-    struct gpt_linear_input_gradient a = {
-        .dy = dy, .w = layer_param(r, weight), .dx = dx, .rows = r->rows, .in = in, .out = out, .joined = joined(r, weight, out)};
+    struct gpt_linear_input_gradient a = layer_input_gradient_of(r, dx, dy, weight, out, in);
     DT_TRY(dt_exchange_product_begin(&r->stage->exchange, r->stream));
     DT_TRY(r->k->linear_input_gradient(r->kernels, r->stream, &a));
     return dt_exchange_product_end(&r->stage->exchange);

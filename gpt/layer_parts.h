@@ -127,6 +127,10 @@ struct gpt_linear layer_linear_of(const struct layer_run *r, void *y, const void
                                   size_t out, size_t in);
 dt_status layer_linear(const struct layer_run *r, void *y, const void *x, enum gpt_tensor_name weight, enum gpt_tensor_name bias,
                        size_t out, size_t in);
+struct gpt_linear_weight_gradient layer_weight_gradient_of(const struct layer_run *r, const void *dy, const void *x,
+                                                           enum gpt_tensor_name weight, enum gpt_tensor_name bias, size_t out, size_t in);
 dt_status layer_weight_gradients(const struct layer_run *r, const void *dy, const void *x, enum gpt_tensor_name weight,
                                  enum gpt_tensor_name bias, size_t out, size_t in);
+struct gpt_linear_input_gradient layer_input_gradient_of(const struct layer_run *r, void *dx, const void *dy, enum gpt_tensor_name weight,
+                                                         size_t out, size_t in);
 dt_status layer_input_gradient(const struct layer_run *r, void *dx, const void *dy, enum gpt_tensor_name weight, size_t out, size_t in);

@@ -80,16 +80,7 @@ static dt_status gelu_forward(const struct layer_run *r, const struct dt_layer_s
 static dt_status gelu_weights(const struct layer_run *r, const struct dt_layer_stash *up, void *active)
 {
     struct gpt_linear_gelu_weight_gradient a = {
-        .dy = layer_dbranch(r),
-        .hidden = up->hidden.data,
-        .active = active,
-        .dw = layer_grad(r, GPT_WEIGHT),
-        .db = gpt_has_tensor(r->layer, GPT_BIAS) ? layer_grad(r, GPT_BIAS) : NULL,
-        .rows = r->rows,
-        .in = r->f,
-        .out = r->d,
-        .accumulate = r->accumulate,
-    };
+        layer_weight_gradient_of(r, layer_dbranch(r), up->hidden.data, GPT_WEIGHT, GPT_BIAS, r->d, r->f), active};
     return r->k->linear_gelu_weight_gradient(r->kernels, r->stream, &a);
 }
 
@@ -117,18 +108,12 @@ static dt_status gelu_backward(const struct layer_run *r, struct dt_layer_stash 
     else if (weights_now(r) && !makes_active) /* gelu(hidden) is read before the gradient of hidden overwrites it */
         DT_TRY(gelu_weights(r, up, up->dhidden.data));
     struct layer_run before;
-    struct gpt_gelu_gradient_sums a = {.product =
-                                           {
-                                               .dy = layer_dbranch(r),
-                                               .w = layer_param(r, GPT_WEIGHT),
-                                               .hidden = up->hidden.data,
-                                               .dx = up->dhidden.data,
-                                               .rows = r->rows,
-                                               .in = r->f,
-                                               .out = r->d,
-                                           },
-                                       .active = makes_active ? up->hidden.data : NULL,
-                                       .accumulate = r->accumulate};
+    struct gpt_gelu_gradient_sums a = {
+        .product = {.linear = layer_input_gradient_of(r, up->dhidden.data, layer_dbranch(r), GPT_WEIGHT, r->d, r->f),
+                    .hidden = up->hidden.data},
+        .active = makes_active ? up->hidden.data : NULL,
+        .accumulate = r->accumulate,
+    };
     up->bias_summed = sums_bias(r, &before);
     if (!up->bias_summed && !makes_active)
         return r->k->linear_gelu_input_gradient(r->kernels, r->stream, &a.product);

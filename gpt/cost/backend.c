@@ -244,25 +244,14 @@ static GPT_KERNEL_FUNCTION(cost_linear_weight_gradient, gpt_linear_weight_gradie
 /* The frameworks that profiles describe compute these in several kernels. */
 static GPT_KERNEL_FUNCTION(cost_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
 {
-    struct gpt_linear_input_gradient product = {
-        .dy = a->dy, .w = a->w, .dx = a->dx, .rows = a->rows, .in = a->in, .out = a->out, .joined = 1};
-    DT_TRY(cost_linear_input_gradient(k, stream, &product));
-    return cost_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
+    DT_TRY(cost_linear_input_gradient(k, stream, &a->linear));
+    return cost_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->linear.dx, a->hidden, a->linear.rows * a->linear.in});
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient)
 {
-    struct gpt_linear_weight_gradient product = {.dy = a->dy,
-                                                 .x = a->active,
-                                                 .dw = a->dw,
-                                                 .db = a->db,
-                                                 .rows = a->rows,
-                                                 .in = a->in,
-                                                 .out = a->out,
-                                                 .joined = 1,
-                                                 .accumulate = a->accumulate};
-    DT_TRY(cost_gelu(k, stream, &(struct gpt_gelu){a->active, a->hidden, a->rows * a->in}));
-    return cost_linear_weight_gradient(k, stream, &product);
+    DT_TRY(cost_gelu(k, stream, &(struct gpt_gelu){a->active, a->linear.x, a->linear.rows * a->linear.in}));
+    return cost_linear_weight_gradient(k, stream, &a->linear);
 }
 
 /* The workspace of a GPU's kernels, allocated while they run. */
@@ -343,11 +332,11 @@ static GPT_KERNEL_FUNCTION(cost_attention_gradient, gpt_attention_backward)
 
 static GPT_KERNEL_FUNCTION(cost_linear_residual, gpt_linear_residual)
 {
-    struct gpt_linear product = {.x = a->x, .w = a->w, .b = a->b, .y = a->y, .rows = a->rows, .in = a->in, .out = a->out, .joined = 1};
-    if (a->gelu)
-        DT_TRY(cost_gelu(k, stream, &(struct gpt_gelu){a->active, a->x, a->rows * a->in}));
-    DT_TRY(cost_linear(k, stream, &product));
-    return cost_dropout_residual(k, stream, &(struct gpt_dropout_residual){a->residual, a->y, a->y, a->rows, a->dropout});
+    const struct gpt_linear *linear = &a->linear;
+    if (a->active)
+        DT_TRY(cost_gelu(k, stream, &(struct gpt_gelu){a->active, linear->x, linear->rows * linear->in}));
+    DT_TRY(cost_linear(k, stream, linear));
+    return cost_dropout_residual(k, stream, &(struct gpt_dropout_residual){a->residual, linear->y, linear->y, linear->rows, a->dropout});
 }
 
 static size_t cost_besides_bytes(const struct gpt_kernels *k, enum gpt_layer_kind layer, double samples, int ranks, bool sequence_parallel)

@@ -217,7 +217,7 @@ template <typename E>
 dt_status gelu_gradient_product(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_gelu_gradient_sums *sums)
 {
     using tiles = gelu_tiles;
-    const struct gpt_linear_gelu_input_gradient *p = &sums->product;
+    const struct gpt_linear_input_gradient *p = &sums->product.linear;
     size_t row_tiles = (p->rows + tiles::ROWS - 1) / tiles::ROWS, column_tiles = (p->in + tiles::COLUMNS - 1) / tiles::COLUMNS;
     CUtensorMap dy_map = {}, w_map = {};
     DT_TRY(matrix_map<E>(p->dy, p->rows, p->out, tiles::ROWS, &dy_map));
@@ -225,7 +225,7 @@ dt_status gelu_gradient_product(struct gpt_kernels *k, struct dt_stream *stream,
     if (sums->db)
         DT_TRY(gpt_cuda_scratch(k, row_tiles * p->in * sizeof(float)));
     float *partials = sums->db ? (float *)k->scratch.data : nullptr;
-    gelu_gradient<E> a = {(const E *)p->hidden, (E *)p->dx, (E *)sums->active, partials, p->rows, p->in, (int)p->out};
+    gelu_gradient<E> a = {(const E *)sums->product.hidden, (E *)p->dx, (E *)sums->active, partials, p->rows, p->in, (int)p->out};
     DT_TRY(launch("gelu gradient, warpgroups", gelu_gradient_kernel<E>, dim3((unsigned)(row_tiles * column_tiles)), dim3(tiles::THREADS),
                   tiles::ALIGNMENT - 128 + tiles::BYTES + sizeof(gelu_shared), stream, a, dy_map, w_map));
     if (!sums->db)
@@ -239,8 +239,8 @@ dt_status gelu_gradient_product(struct gpt_kernels *k, struct dt_stream *stream,
 
 extern "C" bool gpt_cuda_gelu_gradient_fits(const struct gpt_kernels *k, const struct gpt_gelu_gradient_sums *a)
 {
-    const struct gpt_linear_gelu_input_gradient *p = &a->product;
-    uintptr_t all = (uintptr_t)p->dy | (uintptr_t)p->w | (uintptr_t)p->hidden | (uintptr_t)p->dx | (uintptr_t)a->active;
+    const struct gpt_linear_input_gradient *p = &a->product.linear;
+    uintptr_t all = (uintptr_t)p->dy | (uintptr_t)p->w | (uintptr_t)a->product.hidden | (uintptr_t)p->dx | (uintptr_t)a->active;
     return (k->base->trials.in_use & GPT_CUDA_HOPPER_GELU) && gpt_of(&k->model)->mlp == GPT_MLP_GELU && k->model.dtype != DT_FP32 &&
            p->rows > 0 && p->in % 8 == 0 && p->out % 8 == 0 && p->in > 0 && p->out > 0 && all % 16 == 0;
 }

@@ -108,18 +108,19 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear, gpt_linear)
 
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_residual, gpt_linear_residual)
 {
-    const void *x = a->gelu ? a->active : a->x;
-    struct gpt_linear plain = {x, a->w, a->b, a->y, a->rows, a->in, a->out, 1};
-    struct gpt_cuda_product sum = gpt_cuda_product_residual(a, x);
+    struct gpt_linear plain = a->linear;
     bool ran = false;
-    if (a->gelu)
-        DT_TRY(gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, a->x, a->rows * a->in}));
-    if (a->dropout.probability == 0 && ((uintptr_t)a->residual - (uintptr_t)a->y) % 16 == 0)
+    if (a->active) {
+        DT_TRY(gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, plain.x, plain.rows * plain.in}));
+        plain.x = a->active;
+    }
+    struct gpt_cuda_product sum = gpt_cuda_product_residual(a, plain.x);
+    if (a->dropout.probability == 0 && ((uintptr_t)a->residual - (uintptr_t)plain.y) % 16 == 0)
         DT_TRY(run_in_one(k, stream, &sum, &ran));
     if (ran)
         return DT_OK;
     DT_TRY(gpt_cuda_linear(k, stream, &plain));
-    return gpt_cuda_dropout_residual(k, stream, &(struct gpt_dropout_residual){a->residual, a->y, a->y, a->rows, a->dropout});
+    return gpt_cuda_dropout_residual(k, stream, &(struct gpt_dropout_residual){a->residual, plain.y, plain.y, plain.rows, a->dropout});
 }
 
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_input_gradient, gpt_linear_input_gradient)
@@ -148,12 +149,11 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu, gpt_linear_gelu)
 static dt_status gelu_gradient_product(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_linear_gelu_input_gradient *a,
                                        void *db, bool *ran)
 {
-    struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
     struct gpt_cuda_product product = gpt_cuda_product_gelu_gradient(a, db);
     *ran = false;
-    if (gpt_cuda_product_takes_gelu(&k->model, a->in, a->hidden))
+    if (gpt_cuda_product_takes_gelu(&k->model, a->linear.in, a->hidden))
         DT_TRY(run_in_one(k, stream, &product, ran));
-    return *ran ? DT_OK : gpt_cuda_linear_input_gradient(k, stream, &plain);
+    return *ran ? DT_OK : gpt_cuda_linear_input_gradient(k, stream, &a->linear);
 }
 
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
@@ -163,22 +163,24 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_input_gradient, gpt_linear_gelu_input_g
     if (gpt_cuda_gelu_gradient_fits(k, &alone))
         return gpt_cuda_gelu_gradient_in_one(k, stream, &alone);
     DT_TRY(gelu_gradient_product(k, stream, a, NULL, &ran));
-    return ran ? DT_OK : gpt_cuda_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->dx, a->hidden, a->rows * a->in});
+    return ran ? DT_OK
+               : gpt_cuda_gelu_gradient(k, stream, &(struct gpt_gelu_gradient){a->linear.dx, a->hidden, a->linear.rows * a->linear.in});
 }
 
 /* The sums are made together with dx, so the weight gradient is a plain product. An epilogue cannot
  * add to old sums. */
 GPT_KERNEL_FUNCTION(gpt_cuda_gelu_gradient_sums, gpt_gelu_gradient_sums)
 {
-    const struct gpt_linear_gelu_input_gradient *p = &a->product;
+    const struct gpt_linear_input_gradient *p = &a->product.linear;
+    const void *hidden = a->product.hidden;
     bool ran;
     if (gpt_cuda_gelu_gradient_fits(k, a))
         return gpt_cuda_gelu_gradient_in_one(k, stream, a);
-    DT_TRY(gelu_gradient_product(k, stream, p, a->accumulate ? NULL : a->db, &ran));
+    DT_TRY(gelu_gradient_product(k, stream, &a->product, a->accumulate ? NULL : a->db, &ran));
     if (!ran)
-        return gpt_cuda_gelu_gradient_sums_of(k, stream, p->dx, p->hidden, a->db, a->active, p->rows, p->in, a->accumulate);
+        return gpt_cuda_gelu_gradient_sums_of(k, stream, p->dx, hidden, a->db, a->active, p->rows, p->in, a->accumulate);
     if (a->active)
-        DT_TRY(gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, p->hidden, p->rows * p->in}));
+        DT_TRY(gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, hidden, p->rows * p->in}));
     return a->db && a->accumulate ? gpt_cuda_column_sums(k, stream, a->db, p->dx, p->rows, p->in, true) : DT_OK;
 }
 
@@ -193,7 +195,8 @@ GPT_KERNEL_FUNCTION(gpt_cuda_linear_weight_gradient, gpt_linear_weight_gradient)
 
 GPT_KERNEL_FUNCTION(gpt_cuda_linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient)
 {
-    struct gpt_linear_weight_gradient plain = {a->dy, a->active, a->dw, a->db, a->rows, a->in, a->out, 1, a->accumulate};
-    DT_TRY(gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, a->hidden, a->rows * a->in}));
+    struct gpt_linear_weight_gradient plain = a->linear;
+    plain.x = a->active;
+    DT_TRY(gpt_cuda_gelu(k, stream, &(struct gpt_gelu){a->active, a->linear.x, plain.rows * plain.in}));
     return gpt_cuda_linear_weight_gradient(k, stream, &plain);
 }

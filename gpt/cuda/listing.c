@@ -75,7 +75,9 @@ static GPT_KERNEL_FUNCTION(list_linear, gpt_linear)
 /* Entries that combine a product with other kernels; linear.c computes the product separately. */
 static GPT_KERNEL_FUNCTION(list_linear_residual, gpt_linear_residual)
 {
-    struct gpt_linear plain = {a->gelu ? a->active : a->x, a->w, a->b, a->y, a->rows, a->in, a->out, 1};
+    struct gpt_linear plain = a->linear;
+    if (a->active)
+        plain.x = a->active;
     return note(k, gpt_cuda_product_forward(&plain));
 }
 
@@ -94,9 +96,8 @@ static GPT_KERNEL_FUNCTION(list_linear_gelu, gpt_linear_gelu)
 
 static dt_status note_gelu_gradient(struct gpt_kernels *k, const struct gpt_linear_gelu_input_gradient *a, void *db)
 {
-    struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
-    bool in_one = gpt_cuda_product_takes_gelu(&k->model, a->in, a->hidden);
-    return note(k, in_one ? gpt_cuda_product_gelu_gradient(a, db) : gpt_cuda_product_input_gradient(&plain));
+    bool in_one = gpt_cuda_product_takes_gelu(&k->model, a->linear.in, a->hidden);
+    return note(k, in_one ? gpt_cuda_product_gelu_gradient(a, db) : gpt_cuda_product_input_gradient(&a->linear));
 }
 
 static GPT_KERNEL_FUNCTION(list_linear_gelu_input_gradient, gpt_linear_gelu_input_gradient)
@@ -116,7 +117,8 @@ static GPT_KERNEL_FUNCTION(list_linear_weight_gradient, gpt_linear_weight_gradie
 
 static GPT_KERNEL_FUNCTION(list_linear_gelu_weight_gradient, gpt_linear_gelu_weight_gradient)
 {
-    struct gpt_linear_weight_gradient plain = {a->dy, a->active, a->dw, a->db, a->rows, a->in, a->out, 1, a->accumulate};
+    struct gpt_linear_weight_gradient plain = a->linear;
+    plain.x = a->active;
     return note(k, gpt_cuda_product_weight_gradient(&plain));
 }
 

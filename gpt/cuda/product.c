@@ -17,8 +17,8 @@ struct gpt_cuda_product gpt_cuda_product_forward(const struct gpt_linear *a)
 
 struct gpt_cuda_product gpt_cuda_product_residual(const struct gpt_linear_residual *a, const void *x)
 {
-    struct gpt_linear plain = {x, a->w, a->b, a->y, a->rows, a->in, a->out, 1};
-    struct gpt_cuda_product p = gpt_cuda_product_forward(&plain);
+    struct gpt_cuda_product p = gpt_cuda_product_forward(&a->linear);
+    p.b = x;
     p.accumulate = true;
     p.c = a->residual;
     return p;
@@ -63,8 +63,7 @@ struct gpt_cuda_product gpt_cuda_product_gelu(const struct gpt_linear_gelu *a)
 
 struct gpt_cuda_product gpt_cuda_product_gelu_gradient(const struct gpt_linear_gelu_input_gradient *a, void *db)
 {
-    struct gpt_linear_input_gradient plain = {a->dy, a->w, a->dx, a->rows, a->in, a->out, 1};
-    struct gpt_cuda_product p = gpt_cuda_product_input_gradient(&plain);
+    struct gpt_cuda_product p = gpt_cuda_product_input_gradient(&a->linear);
     p.epilogue = db ? GPT_CUDA_GELU_BIAS_GRADIENT : GPT_CUDA_GELU_GRADIENT;
     p.gelu_input = (void *)a->hidden; /* only read */
     p.bias_gradient = db;

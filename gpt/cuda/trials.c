@@ -142,7 +142,7 @@ static dt_status run_gelu(struct gpt_kernels *k, struct dt_stream *stream, const
     size_t in = gelu_in(&k->model), out = gelu_out(&k->model), bytes = dt_dtype_bytes(k->model.dtype);
     char *dy = operands, *w = dy + GELU_ROWS * out * bytes, *hidden = w + out * in * bytes;
     return gpt_cuda_gelu_gradient_sums(k, stream,
-                                       &(struct gpt_gelu_gradient_sums){.product = {dy, w, hidden, results, GELU_ROWS, in, out},
+                                       &(struct gpt_gelu_gradient_sums){.product = {{dy, w, results, GELU_ROWS, in, out, 1}, hidden},
                                                                         .active = results + t->offset[1],
                                                                         .db = results + t->offset[2]});
 }

@@ -105,7 +105,7 @@ static dt_status input_gradient(struct bench *b, const struct layer *l, const st
 
 static dt_status gelu_input_gradient(struct bench *b, const struct layer *l, const struct set *s)
 {
-    struct gpt_linear_gelu_input_gradient a = {s->y.data, s->w.data, s->hidden.data, s->dx.data, l->rows, l->in, l->out};
+    struct gpt_linear_gelu_input_gradient a = {{s->y.data, s->w.data, s->dx.data, l->rows, l->in, l->out, 1}, s->hidden.data};
     return gpt_kernels_cuda.linear_gelu_input_gradient(b->k, b->stream, &a);
 }
 

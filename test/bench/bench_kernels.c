@@ -209,7 +209,7 @@ static void bench_linear(struct bench *b, const char *name, int per_step, size_t
     void *dw = array(b, in * out), *dv = array(b, out), *hidden = with_gelu ? array(b, b->rows * in) : NULL;
     struct gpt_linear forward = {x, w, bias ? v : NULL, y, b->rows, in, out, 1};
     struct gpt_linear_input_gradient for_x = {y, w, x, b->rows, in, out, 1};
-    struct gpt_linear_gelu_input_gradient for_hidden = {.dy = y, .w = w, .hidden = hidden, .dx = x, .rows = b->rows, .in = in, .out = out};
+    struct gpt_linear_gelu_input_gradient for_hidden = {for_x, hidden};
     struct gpt_linear_weight_gradient for_w = {y, x, dw, bias ? dv : NULL, b->rows, in, out, 1, false};
     snprintf(label, sizeof label, "%s %zu -> %zu", name, in, out);
     show_products(b, label, per_step, flops, launch_linear, &forward);
@@ -240,7 +240,7 @@ static void bench_activation(struct bench *b, enum gpt_mlp_kind mlp, const char 
     void *x = array(b, b->rows * d), *w = array(b, f * d), *bias = array(b, f), *db = array(b, f);
     void *hidden = array(b, b->rows * f), *active = array(b, b->rows * f), *dhidden = array(b, b->rows * f);
     struct gpt_linear_gelu up = {{x, w, bias, hidden, b->rows, d, f, 1}, mlp == GPT_MLP_RELU ? hidden : active};
-    struct gpt_gelu_gradient_sums down = {{x, w, hidden, dhidden, b->rows, f, d}, db, mlp == GPT_MLP_GELU ? active : NULL, false};
+    struct gpt_gelu_gradient_sums down = {{{x, w, dhidden, b->rows, f, d, 1}, hidden}, db, mlp == GPT_MLP_GELU ? active : NULL, false};
     snprintf(label, sizeof label, "mlp up + %s", name);
     show_products(b, label, 0, flops, launch_linear_gelu, &up);
     snprintf(label, sizeof label, "input gradient + %s, sums", name);

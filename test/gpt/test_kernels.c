@@ -76,17 +76,12 @@ static void linear_residual_body(struct setup *s)
         struct array x = input(s->dtype, z.rows * z.in, 0, 2), w = input(s->dtype, z.out * z.in, 0, 0.1), b = input(s->dtype, z.out, 0, 1);
         struct array residual = input(s->dtype, z.rows * z.out, 0, 1), y = output(s->dtype, z.rows * z.out);
         struct array active = output(s->dtype, x.count);
-        struct gpt_linear_residual a = {.x = x.data,
-                                        .w = w.data,
-                                        .b = i < 2 ? NULL : b.data,
-                                        .residual = residual.data,
-                                        .active = gelu ? active.data : NULL,
-                                        .y = y.data,
-                                        .rows = z.rows,
-                                        .in = z.in,
-                                        .out = z.out,
-                                        .gelu = gelu,
-                                        .dropout = dropout};
+        struct gpt_linear_residual a = {
+            .linear = {x.data, w.data, i < 2 ? NULL : b.data, y.data, z.rows, z.in, z.out, 1},
+            .residual = residual.data,
+            .active = gelu ? active.data : NULL,
+            .dropout = dropout,
+        };
         setup_kernels(s, 1, (int)z.out, 8, (int)T);
         CHECK_OK(s->table->linear_residual(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
@@ -94,7 +89,7 @@ static void linear_residual_body(struct setup *s)
             ref_gelu(x.values, x.values, x.count, GPT_MLP_GELU);
             ref_round(s->dtype, x.values, x.count);
         }
-        ref_linear(x.values, w.values, a.b ? b.values : NULL, y.values, z.rows, z.in, z.out);
+        ref_linear(x.values, w.values, a.linear.b ? b.values : NULL, y.values, z.rows, z.in, z.out);
         struct dt_model model = gpt_model_of(DT_FP32, &(struct gpt_model){.hidden = (int)z.out, .block_size = (int)T});
         ref_dropout_residual(&model, residual.values, y.values, y.values, z.rows / T, &dropout);
         double error = error_of(s->dtype, y.data, y.values, y.count); /* the branch may be rounded on its own */

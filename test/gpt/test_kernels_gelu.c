@@ -85,7 +85,7 @@ static void linear_gelu_gradient_body(struct setup *s)
         struct array hidden = input(s->dtype, z.rows * z.in, 0, 3), dx = output(s->dtype, z.rows * z.in);
         double *product = test_alloc(dx.count * sizeof *product), *dw = test_alloc(w.count * sizeof *dw);
         double *db = test_alloc(z.out * sizeof *db);
-        struct gpt_linear_gelu_input_gradient a = {dy.data, w.data, hidden.data, dx.data, z.rows, z.in, z.out};
+        struct gpt_linear_gelu_input_gradient a = {{dy.data, w.data, dx.data, z.rows, z.in, z.out, 1}, hidden.data};
         CHECK_OK(s->table->linear_gelu_input_gradient(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_linear_gradient(dy.values, hidden.values, w.values, product, dw, db, z.rows, z.in, z.out);
@@ -112,8 +112,8 @@ static void linear_gelu_weights_body(struct setup *s)
         double *old_dw = test_alloc(w.count * sizeof(double)), *old_db = test_alloc(z.out * sizeof(double));
         struct array dw = target(s, w.count, accumulate, old_dw), db = target(s, z.out, accumulate, old_db);
         double *dx = test_alloc(hidden.count * sizeof *dx);
-        struct gpt_linear_gelu_weight_gradient a = {dy.data, hidden.data, active.data, dw.data,   i == 2 ? NULL : db.data,
-                                                    z.rows,  z.in,        z.out,       accumulate};
+        struct gpt_linear_gelu_weight_gradient a = {
+            {dy.data, hidden.data, dw.data, i == 2 ? NULL : db.data, z.rows, z.in, z.out, 1, accumulate}, active.data};
         CHECK_OK(s->table->linear_gelu_weight_gradient(s->kernels, s->stream, &a));
         CHECK_OK(dt_stream_synchronize(s->stream));
         ref_gelu(hidden.values, hidden.values, hidden.count, mlp);
@@ -122,7 +122,7 @@ static void linear_gelu_weights_body(struct setup *s)
         add_old(&dw, old_dw);
         add_old(&db, old_db);
         CHECK_ARRAY(s, dw, "dw");
-        if (a.db)
+        if (a.linear.db)
             CHECK_ARRAY(s, db, "db");
     }
 }
@@ -176,8 +176,10 @@ static void gelu_gradient_sums_case(struct setup *s, struct shape z, enum gpt_ml
     struct array apart = output(s->dtype, hidden.count), active = in_place && *in_place ? hidden : apart;
     double *gelu = test_alloc(hidden.count * sizeof *gelu);
     ref_gelu(hidden.values, gelu, hidden.count, mlp);
-    struct gpt_gelu_gradient_sums a = {
-        {dy.data, w.data, hidden.data, dx.data, z.rows, z.in, z.out}, sums ? db.data : NULL, in_place ? active.data : NULL, accumulate};
+    struct gpt_gelu_gradient_sums a = {{{dy.data, w.data, dx.data, z.rows, z.in, z.out, 1}, hidden.data},
+                                       sums ? db.data : NULL,
+                                       in_place ? active.data : NULL,
+                                       accumulate};
     CHECK_OK(s->table->gelu_gradient_sums(s->kernels, s->stream, &a));
     CHECK_OK(dt_stream_synchronize(s->stream));
     ref_linear_gradient(dy.values, hidden.values, w.values, product, NULL, NULL, z.rows, z.in, z.out);

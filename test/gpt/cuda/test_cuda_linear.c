@@ -205,7 +205,7 @@ static void repeating_body(void)
         struct shape z = l.z;
         size_t bytes = l.dx.count * dt_dtype_bytes(dtype);
         char *first = malloc(bytes), *again = malloc(bytes);
-        struct gpt_linear_gelu_input_gradient through = {l.dy.data, l.w.data, l.hidden.data, l.dx.data, z.rows, z.in, z.out};
+        struct gpt_linear_gelu_input_gradient through = {{l.dy.data, l.w.data, l.dx.data, z.rows, z.in, z.out, 1}, l.hidden.data};
         for (int times = 0; times < 3; times++) {
             CHECK_OK(gpt_kernels_cuda.linear_gelu_input_gradient(kernels, stream, &through));
             read_back(&l.dx, times ? again : first);

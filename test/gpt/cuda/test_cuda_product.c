@@ -112,7 +112,7 @@ static void through_gelu(void)
         CHECK(ref_error(hidden, want_hidden, ROWS * OUT) < 1e-14 && ref_error(active, want, ROWS * OUT) < 1e-14);
 
         /* w as that of a linear from OUT to IN features, after GELU */
-        struct gpt_linear_gelu_input_gradient back = {dy, w, hidden, dx, ROWS, OUT, IN};
+        struct gpt_linear_gelu_input_gradient back = {{dy, w, dx, ROWS, OUT, IN, 1}, hidden};
         p = gpt_cuda_product_gelu_gradient(&back, biased ? db : NULL);
         multiply(&p);
         ref_linear_gradient(dy, hidden, w, product, NULL, NULL, ROWS, OUT, IN);

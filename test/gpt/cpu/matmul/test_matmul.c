@@ -397,12 +397,12 @@ static void kernels_agree(void)
         CHECK(strcmp(gpt_kernels_cpu.products(k), ways[i]) == 0);
         CHECK_OK(gpt_kernels_cpu.linear(k, stream, &(struct gpt_linear){x.data, w.data, p.bias.data, y[i].data, s.m, s.k, s.n, 1}));
         CHECK_OK(gpt_kernels_cpu.linear_gelu_input_gradient(
-            k, stream, &(struct gpt_linear_gelu_input_gradient){dy.data, w.data, hidden.data, dx[i].data, s.m, s.k, s.n}));
+            k, stream, &(struct gpt_linear_gelu_input_gradient){{dy.data, w.data, dx[i].data, s.m, s.k, s.n, 1}, hidden.data}));
         CHECK_OK(gpt_kernels_cpu.linear_weight_gradient(
             k, stream, &(struct gpt_linear_weight_gradient){dy.data, x.data, dw[i].data, db[i].data, s.m, s.k, s.n, 1, false}));
-        struct gpt_linear_residual all = {x.data, w.data, p.bias.data, residual.data, active.data, out[i].data,
-                                          s.m,    s.k,    s.n,         true,          dropped};
-        struct gpt_linear_gelu_weight_gradient through = {dy.data, x.data, active.data, behind[i].data, NULL, s.m, s.k, s.n, false};
+        struct gpt_linear_residual all = {
+            {x.data, w.data, p.bias.data, out[i].data, s.m, s.k, s.n, 1}, residual.data, active.data, dropped};
+        struct gpt_linear_gelu_weight_gradient through = {{dy.data, x.data, behind[i].data, NULL, s.m, s.k, s.n, 1, false}, active.data};
         CHECK_OK(gpt_kernels_cpu.linear_residual(k, stream, &all));
         CHECK_OK(gpt_kernels_cpu.linear_gelu_weight_gradient(k, stream, &through));
         CHECK_OK(dt_stream_synchronize(stream));
