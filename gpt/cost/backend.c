@@ -29,12 +29,11 @@ struct gpt_kernels {
 
 static dt_status cost_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
-    const struct dt_sim_device *described = dt_sim_device_of(base->device);
     *out = calloc(1, sizeof **out);
     if (!*out)
         return dt_fail(DT_ERR_HOST_MEMORY, "kernels of the sim device: no memory");
     (*out)->model = model;
-    (*out)->costs = described ? described->costs : NULL;
+    (*out)->costs = dt_sim_costs_of(base->device);
     (*out)->shift = (*out)->costs ? (*out)->costs->shift : 0;
     (*out)->element_bytes = (double)dt_dtype_bytes(model->dtype);
     (*out)->counts_workspace = dt_sim_stands_for_gpu(base->device);

@@ -92,6 +92,12 @@ const struct dt_sim_device *dt_sim_device_of(const struct dt_device *device)
     return device->backend == &dt_device_sim && sim->described ? &sim->description : NULL;
 }
 
+const struct dt_costs *dt_sim_costs_of(const struct dt_device *device)
+{
+    const struct dt_sim_device *described = dt_sim_device_of(device);
+    return described ? described->costs : NULL;
+}
+
 bool dt_sim_stands_for_gpu(const struct dt_device *device)
 {
     return device->backend == &dt_device_sim && sim_of(device)->stands_for_gpu;

@@ -45,6 +45,8 @@ struct dt_sim_slot {
 
 /* The description that the device was created with; NULL on every other device. */
 const struct dt_sim_device *dt_sim_device_of(const struct dt_device *device);
+/* The costs in it; NULL: all work is free. */
+const struct dt_costs *dt_sim_costs_of(const struct dt_device *device);
 /* Does this device count the memory that GPU kernels allocate themselves
  * (dt_device_options.stands_for)? */
 bool dt_sim_stands_for_gpu(const struct dt_device *device);

@@ -17,12 +17,6 @@ static dt_status sim_begin_step(struct dt_kernels *k, struct dt_stream *stream, 
     return DT_OK;
 }
 
-static const struct dt_costs *costs_of(const struct dt_kernels *k)
-{
-    const struct dt_sim_device *described = dt_sim_device_of(k->device);
-    return described ? described->costs : NULL;
-}
-
 /* Bytes of optimizer state for one parameter. */
 static size_t state_bytes(const struct dt_update *u)
 {
@@ -44,7 +38,7 @@ static dt_status update_on_host(const struct dt_kernels *k, struct dt_stream *st
 
 static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *u)
 {
-    const struct dt_costs *costs = costs_of(k);
+    const struct dt_costs *costs = dt_sim_costs_of(k->device);
     const struct dt_cost_call c = {u->adam ? DT_PRICED_ADAM : DT_PRICED_SGD, DT_VARIANT_PLAIN, k->dtype, {(double)u->count, 1, 1}};
     bool measured;
     if (!costs)
@@ -70,7 +64,7 @@ static dt_status sim_update(struct dt_kernels *k, struct dt_stream *stream, cons
 static dt_status sim_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool on_host, enum dt_dtype dtype, const void *x,
                                  size_t count)
 {
-    const struct dt_costs *costs = costs_of(k);
+    const struct dt_costs *costs = dt_sim_costs_of(k->device);
     const struct dt_cost_call c = {DT_PRICED_SQUARES, DT_VARIANT_PLAIN, dtype, {(double)count, 1, 1}};
     if (costs && on_host)
         return dt_sim_host_memory(stream, (double)dt_dtype_bytes(dtype) * (double)count, "squares on the host");
@@ -80,7 +74,7 @@ static dt_status sim_add_squares(struct dt_kernels *k, struct dt_stream *stream,
 /* A kernel on a single number: a launch on the device, and nothing on the host. */
 static dt_status of_one_number(struct dt_kernels *k, struct dt_stream *stream, bool on_host)
 {
-    const struct dt_costs *costs = costs_of(k);
+    const struct dt_costs *costs = dt_sim_costs_of(k->device);
     if (!costs || on_host)
         return DT_OK;
     return dt_cost_work(costs, stream, DT_PRICED_SQUARES, 1, dt_cost_memory_s(costs, 1, sizeof(float)));
@@ -107,14 +101,14 @@ static dt_status sim_norm(struct dt_kernels *k, struct dt_stream *stream, struct
 static dt_status sim_convert(struct dt_kernels *k, struct dt_stream *stream, void *to, enum dt_dtype to_dtype, const void *from,
                              enum dt_dtype from_dtype, size_t count)
 {
-    const struct dt_costs *costs = costs_of(k);
+    const struct dt_costs *costs = dt_sim_costs_of(k->device);
     double bytes = (double)(dt_dtype_bytes(to_dtype) + dt_dtype_bytes(from_dtype)) * (double)count;
     return costs ? dt_cost_work(costs, stream, DT_PRICED_ADD, 1, dt_cost_memory_s(costs, 1, bytes)) : DT_OK;
 }
 
 static dt_status sim_add(struct dt_kernels *k, struct dt_stream *stream, bool on_host, void *to, const void *from, size_t count)
 {
-    const struct dt_costs *costs = costs_of(k);
+    const struct dt_costs *costs = dt_sim_costs_of(k->device);
     const struct dt_cost_call c = {DT_PRICED_ADD, DT_VARIANT_PLAIN, k->dtype, {(double)count, 1, 1}};
     if (costs && on_host)
         return dt_sim_host_memory(stream, 3 * (double)dt_dtype_bytes(k->dtype) * (double)count, "add on the host");
@@ -125,7 +119,7 @@ static dt_status sim_add(struct dt_kernels *k, struct dt_stream *stream, bool on
 static dt_status sim_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool on_host, float *to, enum dt_dtype dtype,
                               const void *from, size_t count)
 {
-    const struct dt_costs *costs = costs_of(k);
+    const struct dt_costs *costs = dt_sim_costs_of(k->device);
     double bytes = (double)(dt_dtype_bytes(dtype) + 2 * sizeof(float)) * (double)count;
     if (!costs)
         return DT_OK;

@@ -145,10 +145,9 @@ static dt_status run(void *arguments)
 /* On sim: two products [rows, in] x [in, out] at most, or memory alone. */
 static dt_status queue(const struct dt_kernels *k, struct dt_stream *stream, const char *label, const struct task *t)
 {
-    const struct dt_sim_device *described = dt_sim_device_of(k->device);
     if (!dt_device_kind_of(k->device)->simulated)
         return dt_cpu_submit(stream, label, run, t, sizeof *t);
-    const struct dt_costs *costs = described ? described->costs : NULL;
+    const struct dt_costs *costs = dt_sim_costs_of(k->device);
     if (!costs)
         return DT_OK;
     double seconds = t->in > 0 ? dt_cost_product_s(costs, 1, (double)t->rows, (double)t->out, (double)t->in, t->in, t->in, sizeof(float))

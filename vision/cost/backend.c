@@ -19,17 +19,10 @@ static void cost_destroy(struct vision_kernels *k)
 {
 }
 
-/* NULL: all kernels are free. */
-static const struct dt_costs *costs_of(const struct vision_kernels *k)
-{
-    const struct dt_sim_device *described = dt_sim_device_of(k->base.device);
-    return described ? described->costs : NULL;
-}
-
 /* A kernel over [rows, columns]; columns 1: an elementwise kernel. */
 static dt_status by_rows(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel, double rows, double columns)
 {
-    const struct dt_costs *c = costs_of(k);
+    const struct dt_costs *c = dt_sim_costs_of(k->base.device);
     struct dt_cost_call call = {(c ? c->shift : 0) + (int)kernel, DT_VARIANT_PLAIN, k->base.dtype, {rows, columns, 1}};
     return dt_cost_memory_bound(c, stream, &call, rows * columns, 0);
 }
@@ -57,7 +50,7 @@ static dt_status use_workspace(const struct vision_kernels *k, struct dt_stream 
 static dt_status convolution(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel,
                              const struct vision_sliding *o, double m, double n, double inner)
 {
-    const struct dt_costs *c = costs_of(k);
+    const struct dt_costs *c = dt_sim_costs_of(k->base.device);
     DT_TRY(use_workspace(k, stream, o));
     if (!c)
         return DT_OK;

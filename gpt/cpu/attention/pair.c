@@ -165,12 +165,7 @@ static bool next_keys(const struct pair *p, struct tile *t)
     }
 }
 
-static const void *at(const struct pair *p, const void *base, size_t elems)
-{
-    return (const char *)base + elems * dt_dtype_bytes(p->dtype);
-}
-
-static void *at_out(const struct pair *p, void *base, size_t elems)
+static void *at(const struct pair *p, const void *base, size_t elems)
 {
     return (char *)base + elems * dt_dtype_bytes(p->dtype);
 }
@@ -260,7 +255,7 @@ static struct gpt_tile_softmax softmax_of(const struct pair *p, const struct til
         .slope = p->slope,
         .dropout = &p->dropout,
         .dtype = p->dtype,
-        .weights = weights ? (void *)at(p, weights, (p->row_place + (size_t)t->place) * (size_t)p->T) : NULL,
+        .weights = weights ? at(p, weights, (p->row_place + (size_t)t->place) * (size_t)p->T) : NULL,
         .row_elems = p->T,
     };
 }
@@ -342,7 +337,7 @@ void gpt_attention_forward_pair(const struct gpt_cpu_attention *a, struct gpt_at
     for (int index = 0; index < p.tiles; index++) {
         struct tile t = tile_of(&p, index);
         load_queries(&p, x->qkv, &t, s->query);
-        void *out = at_out(&p, x->out, p.out_place + (size_t)t.place * p.out_row);
+        void *out = at(&p, x->out, p.out_place + (size_t)t.place * p.out_row);
         for (int i = 0; i < t.padded; i++) {
             bool joins = p.joins && i < t.rows;
             maximum[i] = joins ? x->lse[p.row_place + (size_t)(t.place + i)] : -INFINITY;
@@ -411,7 +406,7 @@ static void backward_tile(const struct pair *p, struct gpt_attention_scratch *s,
     const struct gpt_tile_ops *ops = p->ops;
     size_t out_place = p->out_place + (size_t)t.place * p->out_row;
     const void *dout = at(p, x->dout, out_place);
-    void *dq = at_out(p, x->dqkv, p->query_place + (size_t)t.place * p->qkv_row);
+    void *dq = at(p, x->dqkv, p->query_place + (size_t)t.place * p->qkv_row);
     float *dots = s->row[0];
     load_queries(p, x->qkv, &t, s->query);
     ops->transpose(s->query, t.padded, p->padded_width, s->query_transposed);
@@ -471,8 +466,8 @@ static void store_key_gradients(const struct pair *p, const struct gpt_attention
             rows = p->segment_rows - row < GPT_TILE_ROWS - of_tile ? p->segment_rows - row : GPT_TILE_ROWS - of_tile;
             size_t from = (size_t)(first - of_tile) * (size_t)p->padded_width + (size_t)of_tile;
             size_t to = segment_place(p, i) + (size_t)row * p->key_row;
-            p->ops->store_transposed(p->dtype, s->dkeys + from, p->scale, rows, p->width, at_out(p, dkeys, to), p->key_row);
-            p->ops->store_transposed(p->dtype, s->dvalues + from, p->dropout.scale, rows, p->width, at_out(p, dkeys, to + p->value_column),
+            p->ops->store_transposed(p->dtype, s->dkeys + from, p->scale, rows, p->width, at(p, dkeys, to), p->key_row);
+            p->ops->store_transposed(p->dtype, s->dvalues + from, p->dropout.scale, rows, p->width, at(p, dkeys, to + p->value_column),
                                      p->key_row);
         }
 }
