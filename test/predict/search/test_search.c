@@ -63,6 +63,10 @@ static void random_scene(struct dice *d, int max_batch, const struct space_reque
                            "{\"recipe\": \"tensorwise\", \"gather\": true}");
     struct space_request r = *request;
     r.max_batch = max_batch;
+    if (roll(d, 3) == 0) { /* ranks of a tensor group share a sample, or three */
+        int shared = 1 << roll(d, 3), most = heads < per_node ? heads : per_node;
+        r.global_batch = per_node * nodes / (shared < most ? shared : most) * (1 + 2 * roll(d, 2));
+    }
     snprintf(text, sizeof text,
              "{\"device\": \"sim\", \"cluster\": \"clusters/%s.json\", \"profile\": \"profiles/%s.json\", \"any_profile\": true, "
              "\"world_size\": %d, "
