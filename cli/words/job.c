@@ -204,6 +204,19 @@ void job_settle(struct dt_translation *t, const struct import_options *options)
     dt_json_drop(t->ours, "job");
 }
 
+/* Whether the ranks are placed as the frameworks place them: axes of one rank have no place. */
+static bool is_placed_alike(const struct experiment *e)
+{
+    struct experiment theirs = *e;
+    theirs.mesh.order = MESH_TENSOR_DATA_PIPELINE;
+    experiment_settle(&theirs);
+    const struct mesh_shape *mesh = &e->strategy.mesh, *other = &theirs.strategy.mesh;
+    for (int axis = 0; axis < MESH_AXES; axis++)
+        if (mesh->size[axis] > 1 && mesh_span(mesh, (enum mesh_axis)axis) != mesh_span(other, (enum mesh_axis)axis))
+            return false;
+    return true;
+}
+
 void job_prepare(struct dt_translation *t, const struct experiment *e)
 {
     const struct strategy *s = &e->strategy;
@@ -211,6 +224,8 @@ void job_prepare(struct dt_translation *t, const struct experiment *e)
         data_ranks = e->world_size / ranks / e->context.size;
     int per_node = e->gpus_per_node ? e->gpus_per_node : e->world_size % 8 == 0 ? 8 : e->world_size;
     dt_json_drop(t->ours, "world_size batch_size micro_batches pipeline.chunks");
+    if (is_placed_alike(e))
+        dt_json_drop(t->ours, "mesh");
     prepare_numbers(t, e);
     prepare_paradigm(t, e);
     if (of_replica % s->micro_batches != 0)

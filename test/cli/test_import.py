@@ -426,6 +426,19 @@ def test_export_says_what_it_cannot():
     check("is not known" in run("export", "x.json", "--for", "x", code=USAGE).stderr, "--for x")
 
 
+def test_ranks_in_one_order_are_placed_alike():
+    """mesh.order matters only where it places ranks otherwise; a batch below the number of GPUs comes back as it was."""
+    config = {"world_size": 16, "global_batch": 4, "paradigm": "zero1", "device": "sim", "tensor": {"size": 8}, "optimizer": {"name": "adam"},
+              "model": {"heads": 16, "hidden": 1024, "layers": 4, "dtype": "bf16"}}
+    job = run("export", write("x.json", config), "--for", "megatron", code=OK).stdout
+    check("--global-batch-size 4" in job and "--micro-batch-size 2" in job, job)
+    said = imported("x.sh", job, "--from", "megatron")
+    has(said["config"], world_size=16, batch_size=0.25, micro_batches=1, tensor__size=8)
+    result = run("export", write("x.json", {**config, "pipeline": {"stages": 2, "order": "1f1b"}, "tensor": {"size": 4}}), "--for", "megatron",
+                 code=CONFIG)
+    check("mesh.order" in result.stderr, result.stderr)
+
+
 def test_plan_for_a_framework():
     need_yaml()
     plan = ["plan", "--set", "model.layers=4", "--set", "model.heads=4", "--set", "model.hidden=256", "--gpus", "4", "--global-batch", "16",
