@@ -356,11 +356,19 @@ static void add_number(char list[WHY_BYTES], int number)
     snprintf(list + used, WHY_BYTES - used, "%s%d", used ? ", " : "", number);
 }
 
+/* "numbers 2, 3 differ from the first by" `how`; nothing for an empty list. */
+static void say_differing(struct why *w, const char *where, const char *list, const char *how)
+{
+    bool several = strchr(list, ',');
+    if (*list)
+        why_say(w, "%snumber%s %s differ%s from the first by %s", where, several ? "s" : "", list, several ? "" : "s", how);
+}
+
 /* Say how far off predictions may be for software that the profile was not fitted to, and which
  * candidates then still differ from the first. */
 static void say_unseen(struct why *w, const struct planner *p, const struct experiment *first)
 {
-    char told[WHY_BYTES] = "";
+    char told[WHY_BYTES] = "", how[64];
     double unseen = confidence_of(first, &p->machine).unseen;
     int shown = planner_shown(p);
     if (isnan(unseen))
@@ -369,10 +377,12 @@ static void say_unseen(struct why *w, const struct planner *p, const struct expe
     for (int place = 1; place < shown; place++)
         if (why_margin(p, place) > unseen)
             add_number(told, place + 1);
-    if (shown > 1 && p->options.objective != SEARCH_MEMORY && *told)
-        why_say(w, "with such software numbers %s still differ from the first by more than %.0f %%", told, 100 * unseen);
-    else if (shown > 1 && p->options.objective != SEARCH_MEMORY)
-        why_say(w, "with such software no other differs from the first by more than %.0f %%", 100 * unseen);
+    snprintf(how, sizeof how, "more than %.0f %%", 100 * unseen);
+    if (shown < 2 || p->options.objective == SEARCH_MEMORY)
+        return;
+    if (!*told)
+        why_say(w, "with such software no other differs from the first by %s", how);
+    say_differing(w, "with such software ", told, how);
 }
 
 void why_trusted(const struct planner *p, struct why *out)
@@ -381,17 +391,15 @@ void why_trusted(const struct planner *p, struct why *out)
     char text[WHY_BYTES];
     struct experiment e, first;
     char alike[WHY_BYTES] = "", told[WHY_BYTES] = "";
-    int at = 0, close = 0, shown = planner_shown(p);
+    int at = 0, shown = planner_shown(p);
     *out = (struct why){.count = 0};
     for (int place = 0; place < shown; place++) {
         space_experiment(p->space, p->result.ranking[place], &e);
         if (!said[e.paradigm])
             say_error(out, p, &e);
         said[e.paradigm] = true;
-        bool tells = place > 0 && why_margin_tells(p, place);
-        close += place > 0 && !tells;
         if (place > 0)
-            add_number(tells ? told : alike, place + 1);
+            add_number(why_margin_tells(p, place) ? told : alike, place + 1);
     }
     space_experiment(p->space, p->result.ranking[0], &first);
     struct confidence c = confidence_of(&first, &p->machine);
@@ -405,10 +413,6 @@ void why_trusted(const struct planner *p, struct why *out)
                 "energy: an upper estimate, each GPU at its %g W all the time; processors, network and cooling are not in it, and a GPU "
                 "that waits takes less",
                 p->machine.cluster.gpu.power_w);
-    if (close > 0)
-        why_say(out, "number%s %s differ%s from the first by less than the error of their modes: measure them", close > 1 ? "s" : "", alike,
-                close > 1 ? "" : "s");
-    if (shown > 1 && close < shown - 1)
-        why_say(out, "number%s %s differ%s from the first by more than the error of their modes", shown - close > 2 ? "s" : "", told,
-                shown - close > 2 ? "" : "s");
+    say_differing(out, "", alike, "less than the error of their modes: measure them");
+    say_differing(out, "", told, "more than the error of their modes");
 }
