@@ -56,6 +56,15 @@ else
     architecture circles "$name" "$build"
 fi
 
+# unbuilt: files of tests that no meson.build of test/ names, whole or by the test's name.
+unbuilt() {
+    local file name
+    for file in $(git ls-files 'test/*test_*.c' 'test/*test_*.cpp' 'test/*test_*.py' 2>/dev/null); do
+        name=$(basename "${file%.*}")
+        git grep -qE "$name\\.|'${name#test_}'" -- 'test/*meson.build' test/meson.build || echo "$file"
+    done
+}
+verdict "each test is in a meson.build" "$(unbuilt)"
 verdict "each header has #pragma once" "$(git ls-files '*.h' ':!subprojects' 2>/dev/null | xargs -r grep -L '^#pragma once')"
 verdict "mpi.h and pmix.h only in lib/comm/mpi" "$(foreign '(mpi|pmix)\.h' 'lib/comm/mpi/')"
 verdict "dnnl.h only in the cpu device and the kernels on oneDNN" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' 'lib/device/cpu/|gpt/cpu/matmul/|vision/cpu/')"
