@@ -31,13 +31,14 @@ static dt_status begin(struct dt_kernels *kernels, const struct dt_model *model)
 {
     struct vision_kernels *k = (struct vision_kernels *)kernels;
     k->table = k->plain = table_for(dt_device_kind_of(kernels->device));
-    return k->table->create(k);
+    return k->table->create ? k->table->create(k) : DT_OK;
 }
 
 static void end(struct dt_kernels *kernels)
 {
     struct vision_kernels *k = (struct vision_kernels *)kernels;
-    k->plain->destroy(k);
+    if (k->plain->destroy)
+        k->plain->destroy(k);
 }
 
 const struct dt_own_kernels vision_own_kernels = {sizeof(struct vision_kernels), begin, end};

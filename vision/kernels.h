@@ -222,7 +222,7 @@ struct vision_kernels {
 
 struct vision_kernel_table {
     const char *name;
-    /* Create k->backend, which destroy frees (NULL after a failure). */
+    /* Create k->backend, which destroy frees (NULL after a failure); both NULL: there is none. */
     dt_status (*create)(struct vision_kernels *k);
     void (*destroy)(struct vision_kernels *k); /* streams must be synchronized */
     /* NULL: these kernels need no library. */

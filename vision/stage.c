@@ -9,11 +9,6 @@ static struct vision_stage *own(struct dt_stage *stage)
     return (struct vision_stage *)stage;
 }
 
-static const struct vision_stage *own_const(const struct dt_stage *stage)
-{
-    return (const struct vision_stage *)stage;
-}
-
 /* ---- a stage ---- */
 
 /* Running means begin at 0, variances at 1. */
@@ -61,7 +56,7 @@ void vision_stage_end(struct dt_stage *stage)
 size_t vision_boundary_elems(const struct dt_stage *stage, int part, bool output, size_t samples)
 {
     const struct dt_part *p = &stage->parts[part];
-    const struct vision_layer *layers = own_const(stage)->layers;
+    const struct vision_layer *layers = ((const struct vision_stage *)stage)->layers;
     return samples * (output ? vision_output_elems(&layers[p->end_group - 1]) : vision_input_elems(&layers[p->first_group]));
 }
 

@@ -31,7 +31,7 @@ struct dt_kernel_calls {
 };
 
 struct dt_kernel_backend {
-    dt_status (*init)(struct dt_kernels *k);    /* called with device and dtype set, all else zero */
+    dt_status (*init)(struct dt_kernels *k);    /* optional; called with device and dtype set, all else zero */
     void (*finish)(struct dt_kernels *k);       /* optional; also called if init failed */
     const struct dt_kernel_calls *calls, *host; /* host: for arrays in host memory; the same as `calls` on cpu and sim */
 };

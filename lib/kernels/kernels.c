@@ -7,7 +7,7 @@ dt_status dt_kernels_init(struct dt_kernels *k, struct dt_device *device, enum d
     static const struct dt_kernel_backend *const backends[DT_DEVICE_KINDS] = {
         [DT_DEVICE_CPU] = &dt_kernels_cpu, [DT_DEVICE_CUDA] = &dt_kernels_cuda, [DT_DEVICE_SIM] = &dt_kernels_sim};
     *k = (struct dt_kernels){.backend = backends[dt_device_kind_of(device)->index], .device = device, .dtype = dtype, .rate = 1};
-    return k->backend->init(k);
+    return k->backend->init ? k->backend->init(k) : DT_OK;
 }
 
 void dt_kernels_finish(struct dt_kernels *k)

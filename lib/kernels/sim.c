@@ -6,11 +6,6 @@
 
 #include <math.h>
 
-static dt_status sim_init(struct dt_kernels *k)
-{
-    return DT_OK;
-}
-
 static dt_status sim_begin_step(struct dt_kernels *k, struct dt_stream *stream, int step)
 {
     k->updated = false;
@@ -142,4 +137,4 @@ FREE(draw, const struct dt_initial *initial)
 #define ROW(entry, ...) .entry = sim_##entry,
 static const struct dt_kernel_calls sim_calls = {DT_KERNEL_CALLS(ROW)};
 
-const struct dt_kernel_backend dt_kernels_sim = {.init = sim_init, .calls = &sim_calls, .host = &sim_calls};
+const struct dt_kernel_backend dt_kernels_sim = {.calls = &sim_calls, .host = &sim_calls};

@@ -10,15 +10,6 @@
 #include "vision/priced.h"
 #include "vision/workspace.h"
 
-static dt_status cost_create(struct vision_kernels *k)
-{
-    return DT_OK;
-}
-
-static void cost_destroy(struct vision_kernels *k)
-{
-}
-
 /* A kernel over [rows, columns]; columns 1: an elementwise kernel. */
 static dt_status by_rows(const struct vision_kernels *k, struct dt_stream *stream, enum vision_priced kernel, double rows, double columns)
 {
@@ -185,8 +176,7 @@ static VISION_KERNEL_FUNCTION(cost_images, vision_images)
 }
 
 #define ROW(entry, arguments) .entry = cost_##entry,
-const struct vision_kernel_table vision_kernels_cost = {
-    .name = "cost", .create = cost_create, .destroy = cost_destroy, VISION_KERNELS(ROW)};
+const struct vision_kernel_table vision_kernels_cost = {.name = "cost", VISION_KERNELS(ROW)};
 
 /* ---- the constants of these kernels in profiles ---- */
 
