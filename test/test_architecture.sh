@@ -67,7 +67,7 @@ unbuilt() {
 verdict "each test is in a meson.build" "$(unbuilt)"
 verdict "each header has #pragma once" "$(git ls-files '*.h' ':!subprojects' 2>/dev/null | xargs -r grep -L '^#pragma once')"
 verdict "mpi.h and pmix.h only in lib/comm/mpi" "$(foreign '(mpi|pmix)\.h' 'lib/comm/mpi/')"
-verdict "dnnl.h only in the cpu device and the kernels on oneDNN" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' 'lib/device/cpu/|gpt/cpu/matmul/|vision/cpu/')"
+verdict "dnnl.h only in the cpu device and the kernels on oneDNN" "$(foreign '(oneapi/dnnl/)?dnnl[a-z_]*\.h' 'lib/(device|kernels)/cpu/|gpt/cpu/matmul/|vision/cpu/')"
 verdict "CUDA's headers only in the cuda folders" \
     "$(foreign 'cuda[a-z_]*\.h|cublas[A-Za-z_0-9]*\.h' '(lib/(device|kernels)|gpt|vision)/cuda/')"
 verdict "NVTX only in lib/device/range*" "$(foreign 'nvtx3/[A-Za-z]*\.h' 'lib/device/range')"

@@ -50,7 +50,7 @@ static void *allocate(size_t bytes)
 /* An operand of a pass: in `data`, or in memory of its own. */
 static dnnl_memory_t operand(const struct step *s, dnnl_primitive_desc_t desc, dnnl_query_t query, void *data)
 {
-    vision_layout layout = dnnl_primitive_desc_query_md(desc, query, 0);
+    dt_onednn_layout layout = dnnl_primitive_desc_query_md(desc, query, 0);
     dnnl_memory_t memory;
     check(dnnl_memory_create(&memory, layout, s->engine, DNNL_MEMORY_NONE), "memory");
     check(dnnl_memory_set_data_handle(memory, data ? data : allocate(dnnl_memory_desc_get_size(layout))), "memory");

@@ -67,7 +67,7 @@ static void *allocate_matrix(const struct options *o, size_t rows, size_t column
 static dnnl_memory_t view(const struct step *s, dnnl_primitive_desc_t desc, dnnl_query_t operand, void *data, size_t *out_bytes)
 {
     dnnl_memory_t memory;
-    check(gpt_onednn_memory(s->engine, desc, operand, 0, &memory, out_bytes), "memory");
+    check(dt_onednn_memory(s->engine, desc, operand, 0, &memory, out_bytes), "memory");
     check(dnnl_memory_set_data_handle(memory, data), "memory");
     return memory;
 }

@@ -34,8 +34,7 @@ struct primitive {
 
 struct vision_convolutions {
     dnnl_data_type_t type;
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
+    struct dt_onednn onednn;
     struct primitive *primitives;
     int count;
     struct dt_cpu_scratch scratch; /* weights, gradient of the bias, oneDNN's scratchpad */
@@ -50,9 +49,7 @@ dt_status vision_convolutions_create(enum dt_dtype dtype, struct vision_convolut
     DT_TRY(dt_allocated(c, "cpu kernels: no host memory"));
     c->converts = dtype == DT_BF16 && dt_cpu_isa() < DT_ISA_AVX512;
     c->type = dtype == DT_BF16 && !c->converts ? dnnl_bf16 : dnnl_f32;
-    dnnl_status_t status = dnnl_engine_create(&c->engine, dnnl_cpu, 0);
-    if (status == dnnl_success)
-        status = dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags);
+    dnnl_status_t status = dt_onednn_create(&c->onednn);
     if (status != dnnl_success) {
         vision_convolutions_destroy(c);
         return dt_fail(DT_ERR_DEVICE, "oneDNN: no cpu engine: status %d", (int)status);
@@ -79,10 +76,7 @@ void vision_convolutions_destroy(struct vision_convolutions *c)
         return;
     for (int i = 0; i < c->count; i++)
         destroy_primitive(&c->primitives[i]);
-    if (c->stream)
-        dnnl_stream_destroy(c->stream);
-    if (c->engine)
-        dnnl_engine_destroy(c->engine);
+    dt_onednn_destroy(&c->onednn);
     free(c->primitives);
     dt_cpu_scratch_free(&c->scratch);
     dt_cpu_scratch_free(&c->wide);
@@ -109,16 +103,6 @@ static struct vision_onednn_convolution describe(dnnl_data_type_t type, const st
     };
 }
 
-/* A memory object for an operand of a described pass; *bytes may be NULL. */
-static dnnl_status_t make_memory(struct vision_convolutions *c, const_dnnl_primitive_desc_t desc, dnnl_query_t operand, int index,
-                                 dnnl_memory_t *out, size_t *bytes)
-{
-    vision_layout layout = dnnl_primitive_desc_query_md(desc, operand, index);
-    if (bytes)
-        *bytes = dnnl_memory_desc_get_size(layout);
-    return dnnl_memory_create(out, layout, c->engine, DNNL_MEMORY_NONE);
-}
-
 static dnnl_status_t make_memories(struct vision_convolutions *c, struct primitive *p, const_dnnl_primitive_desc_t desc)
 {
     const struct {
@@ -130,26 +114,15 @@ static dnnl_status_t make_memories(struct vision_convolutions *c, struct primiti
             [VISION_WEIGHT_GRADIENT] = {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md},
         },
       *of = &operands[p->kind.pass];
-    dnnl_status_t status = make_memory(c, desc, of->source, 0, &p->source, NULL);
+    dnnl_status_t status = dt_onednn_memory(c->onednn.engine, desc, of->source, 0, &p->source, NULL);
     if (status == dnnl_success)
-        status = make_memory(c, desc, of->weights, 0, &p->weights, &p->weights_bytes);
+        status = dt_onednn_memory(c->onednn.engine, desc, of->weights, 0, &p->weights, &p->weights_bytes);
     if (status == dnnl_success && p->kind.has_bias)
-        status = make_memory(c, desc, of->weights, 1, &p->bias, &p->bias_bytes);
+        status = dt_onednn_memory(c->onednn.engine, desc, of->weights, 1, &p->bias, &p->bias_bytes);
     if (status == dnnl_success)
-        status = make_memory(c, desc, of->target, 0, &p->target, NULL);
-    return status == dnnl_success ? make_memory(c, desc, dnnl_query_scratchpad_md, 0, &p->scratch, &p->scratch_bytes) : status;
-}
-
-static dnnl_status_t add_to_target(dnnl_primitive_attr_t attributes)
-{
-    dnnl_post_ops_t additions = NULL;
-    dnnl_status_t status = dnnl_post_ops_create(&additions);
-    if (status == dnnl_success)
-        status = vision_onednn_add(additions);
-    if (status == dnnl_success)
-        status = dnnl_primitive_attr_set_post_ops(attributes, additions);
-    dnnl_post_ops_destroy(additions);
-    return status;
+        status = dt_onednn_memory(c->onednn.engine, desc, of->target, 0, &p->target, NULL);
+    return status == dnnl_success ? dt_onednn_memory(c->onednn.engine, desc, dnnl_query_scratchpad_md, 0, &p->scratch, &p->scratch_bytes)
+                                  : status;
 }
 
 /* Copy between parameters and the operand of the pass, if their layouts differ or one is added to
@@ -158,7 +131,7 @@ static dnnl_status_t make_reorder(struct vision_convolutions *c, struct primitiv
 {
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t desc = NULL;
-    vision_layout outside = NULL, inside = NULL;
+    dt_onednn_layout outside = NULL, inside = NULL;
     dnnl_status_t status = dnnl_memory_get_memory_desc(p->parameters, &outside);
     if (status == dnnl_success)
         status = dnnl_memory_get_memory_desc(p->weights, &inside);
@@ -167,10 +140,10 @@ static dnnl_status_t make_reorder(struct vision_convolutions *c, struct primitiv
     bool to_parameters = p->kind.pass == VISION_WEIGHT_GRADIENT;
     status = dnnl_primitive_attr_create(&attributes);
     if (status == dnnl_success && p->kind.accumulate)
-        status = add_to_target(attributes);
+        status = dt_onednn_accumulate(attributes);
     if (status == dnnl_success)
-        status = dnnl_reorder_primitive_desc_create(&desc, to_parameters ? inside : outside, c->engine, to_parameters ? outside : inside,
-                                                    c->engine, attributes);
+        status = dnnl_reorder_primitive_desc_create(&desc, to_parameters ? inside : outside, c->onednn.engine,
+                                                    to_parameters ? outside : inside, c->onednn.engine, attributes);
     if (status == dnnl_success)
         status = dnnl_primitive_create(&p->reorder, desc);
     dnnl_primitive_desc_destroy(desc);
@@ -187,15 +160,15 @@ static dnnl_status_t make_primitive(struct vision_convolutions *c, struct primit
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && p->kind.pass != VISION_FORWARD)
-        status = vision_onednn_describe(c->engine, VISION_FORWARD, &convolution, NULL, NULL, &forward);
+        status = vision_onednn_describe(c->onednn.engine, VISION_FORWARD, &convolution, NULL, NULL, &forward);
     if (status == dnnl_success)
-        status = vision_onednn_describe(c->engine, p->kind.pass, &convolution, attributes, forward, &desc);
+        status = vision_onednn_describe(c->onednn.engine, p->kind.pass, &convolution, attributes, forward, &desc);
     if (status == dnnl_success)
         status = dnnl_primitive_create(&p->convolution, desc);
     if (status == dnnl_success)
         status = make_memories(c, p, desc);
     if (status == dnnl_success)
-        status = vision_onednn_parameters(c->engine, &convolution, &p->parameters);
+        status = vision_onednn_parameters(c->onednn.engine, &convolution, &p->parameters);
     if (status == dnnl_success)
         status = make_reorder(c, p);
     dnnl_primitive_desc_destroy(desc);
@@ -270,7 +243,7 @@ static dnnl_status_t reorder(struct vision_convolutions *c, const struct primiti
     bool to_parameters = p->kind.pass == VISION_WEIGHT_GRADIENT;
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, to_parameters ? p->weights : p->parameters},
                                          {DNNL_ARG_TO, to_parameters ? p->parameters : p->weights}};
-    return dnnl_primitive_execute(p->reorder, c->stream, 2, arguments);
+    return dnnl_primitive_execute(p->reorder, c->onednn.stream, 2, arguments);
 }
 
 static dnnl_status_t execute(struct vision_convolutions *c, const struct primitive *p)
@@ -287,7 +260,7 @@ static dnnl_status_t execute(struct vision_convolutions *c, const struct primiti
                                          {names[p->kind.pass].target, p->target},
                                          {DNNL_ARG_SCRATCHPAD, p->scratch},
                                          {names[p->kind.pass].bias, p->bias}};
-    return dnnl_primitive_execute(p->convolution, c->stream, p->kind.has_bias ? 5 : 4, arguments);
+    return dnnl_primitive_execute(p->convolution, c->onednn.stream, p->kind.has_bias ? 5 : 4, arguments);
 }
 
 static dnnl_status_t run_primitive(struct vision_convolutions *c, const struct primitive *p, const struct call *call,
@@ -307,7 +280,7 @@ static dnnl_status_t run_primitive(struct vision_convolutions *c, const struct p
         status = execute(c, p);
     if (status == dnnl_success && p->reorder && p->kind.pass == VISION_WEIGHT_GRADIENT)
         status = reorder(c, p);
-    return status == dnnl_success ? dnnl_stream_wait(c->stream) : status;
+    return status == dnnl_success ? dnnl_stream_wait(c->onednn.stream) : status;
 }
 
 static dt_status run_in_turn(const struct call *call)

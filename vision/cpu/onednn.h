@@ -1,17 +1,11 @@
-/* The functions of oneDNN for convolutions whose C interface differs between versions 2 and 3:
- * onednn_2.c or onednn_3.c is compiled. All other functions are the same. */
+/* The descriptions of convolutions, in which oneDNN's C interface differs between versions 2 and 3:
+ * onednn_2.c or onednn_3.c is compiled. */
 #pragma once
 
+#include "lib/kernels/cpu/onednn.h"
 #include "vision/kernels.h"
 
-#include <dnnl.h>
 #include <string.h>
-
-#if DNNL_VERSION_MAJOR == 2
-typedef const dnnl_memory_desc_t *vision_layout;
-#else
-typedef const_dnnl_memory_desc_t vision_layout;
-#endif
 
 /* The three passes of a convolution. */
 enum vision_pass { VISION_FORWARD, VISION_INPUT_GRADIENT, VISION_WEIGHT_GRADIENT };
@@ -42,6 +36,3 @@ dnnl_status_t vision_onednn_describe(dnnl_engine_t engine, enum vision_pass pass
 /* Create a memory object without data for weights as parameters store them: [out, kernel, kernel,
  * in]. Owner of *out: the caller, dnnl_memory_destroy; NULL after a failure. */
 dnnl_status_t vision_onednn_parameters(dnnl_engine_t engine, const struct vision_onednn_convolution *c, dnnl_memory_t *out);
-
-/* Attributes for a reorder that adds to its target. */
-dnnl_status_t vision_onednn_add(dnnl_post_ops_t operations);

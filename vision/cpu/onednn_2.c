@@ -69,8 +69,3 @@ dnnl_status_t vision_onednn_parameters(dnnl_engine_t engine, const struct vision
     *out = NULL;
     return status == dnnl_success ? dnnl_memory_create(out, &layout, engine, DNNL_MEMORY_NONE) : status;
 }
-
-dnnl_status_t vision_onednn_add(dnnl_post_ops_t operations)
-{
-    return dnnl_post_ops_append_sum(operations, 1);
-}

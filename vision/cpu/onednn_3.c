@@ -58,8 +58,3 @@ dnnl_status_t vision_onednn_parameters(dnnl_engine_t engine, const struct vision
     dnnl_memory_desc_destroy(layout);
     return status;
 }
-
-dnnl_status_t vision_onednn_add(dnnl_post_ops_t operations)
-{
-    return dnnl_post_ops_append_sum(operations, 1, 0, dnnl_data_type_undef);
-}

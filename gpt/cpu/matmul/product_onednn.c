@@ -21,8 +21,7 @@ struct gpt_onednn {
     enum dt_dtype dtype;
     const struct dt_simd *simd;
     int threads;
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
+    struct dt_onednn onednn;
     struct primitive *primitives;
     int count;
     struct dt_cpu_scratch scratchpad, blocks; /* oneDNN's scratchpad; fp32 blocks of operands that are converted */
@@ -42,9 +41,7 @@ dt_status gpt_onednn_create(enum dt_dtype dtype, const struct dt_simd *simd, int
     products->dtype = dtype;
     products->simd = simd;
     products->threads = threads;
-    dnnl_status_t status = dnnl_engine_create(&products->engine, dnnl_cpu, 0);
-    if (status == dnnl_success)
-        status = dnnl_stream_create(&products->stream, products->engine, dnnl_stream_default_flags);
+    dnnl_status_t status = dt_onednn_create(&products->onednn);
     if (status != dnnl_success) {
         gpt_onednn_destroy(products);
         return dt_fail(DT_ERR_DEVICE, "oneDNN: no cpu engine: status %d", (int)status);
@@ -69,10 +66,7 @@ void gpt_onednn_destroy(struct gpt_onednn *products)
         return;
     for (int i = 0; i < products->count; i++)
         destroy_primitive(&products->primitives[i]);
-    if (products->stream)
-        dnnl_stream_destroy(products->stream);
-    if (products->engine)
-        dnnl_engine_destroy(products->engine);
+    dt_onednn_destroy(&products->onednn);
     free(products->primitives);
     dt_cpu_scratch_free(&products->scratchpad);
     dt_cpu_scratch_free(&products->blocks);
@@ -83,20 +77,10 @@ void gpt_onednn_destroy(struct gpt_onednn *products)
 
 static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out, bool accumulate)
 {
-    dnnl_post_ops_t additions = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(out);
-    if (status != dnnl_success)
-        return status;
-    status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
-    if (status != dnnl_success || !accumulate)
-        return status;
-    status = dnnl_post_ops_create(&additions);
     if (status == dnnl_success)
-        status = gpt_onednn_add_to_c(additions);
-    if (status == dnnl_success)
-        status = dnnl_primitive_attr_set_post_ops(*out, additions);
-    dnnl_post_ops_destroy(additions);
-    return status;
+        status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    return status == dnnl_success && accumulate ? dt_onednn_accumulate(*out) : status;
 }
 
 /* oneDNN's reference implementations are correct, but slower than converting by orders of
@@ -123,8 +107,8 @@ static dnnl_status_t make_memories(struct gpt_onednn *products, struct primitive
                {&p->bias, dnnl_query_weights_md, 1}};
     dnnl_status_t status = dnnl_success;
     for (int i = 0; i < (p->shape.bias ? 5 : 4) && status == dnnl_success; i++)
-        status = gpt_onednn_memory(products->engine, desc, all[i].operand, all[i].index, all[i].memory,
-                                   all[i].memory == &p->scratch ? &p->scratch_bytes : NULL);
+        status = dt_onednn_memory(products->onednn.engine, desc, all[i].operand, all[i].index, all[i].memory,
+                                  all[i].memory == &p->scratch ? &p->scratch_bytes : NULL);
     return status;
 }
 
@@ -135,7 +119,7 @@ static dnnl_status_t make_matmul(struct gpt_onednn *products, struct primitive *
     const struct gpt_onednn_matrix a = {type, s->m, s->k, s->transpose_a, false}, b = {type, s->k, s->n, s->transpose_b, false},
                                    bias = {type, 1, s->n, false, false}, c = {type, s->m, s->n, false, false};
     dnnl_primitive_desc_t desc = NULL;
-    dnnl_status_t status = gpt_onednn_matmul(products->engine, &a, &b, s->bias ? &bias : NULL, &c, attributes, &desc);
+    dnnl_status_t status = gpt_onednn_matmul(products->onednn.engine, &a, &b, s->bias ? &bias : NULL, &c, attributes, &desc);
     if (p->dtype != DT_FP32 && (status == dnnl_unimplemented || (status == dnnl_success && is_reference(desc)))) {
         p->convert = true;
         dnnl_primitive_desc_destroy(desc);
@@ -195,9 +179,9 @@ static dt_status run_primitive(struct gpt_onednn *products, struct primitive *p,
     for (int i = 0; i < count && status == dnnl_success; i++)
         status = dnnl_memory_set_data_handle(all[i].memory, data[i]);
     if (status == dnnl_success)
-        status = dnnl_primitive_execute(p->matmul, products->stream, count, all);
+        status = dnnl_primitive_execute(p->matmul, products->onednn.stream, count, all);
     if (status == dnnl_success)
-        status = dnnl_stream_wait(products->stream);
+        status = dnnl_stream_wait(products->onednn.stream);
     return status == dnnl_success ? DT_OK : dnnl_failed("running matmul", status, product);
 }
 
