@@ -19,6 +19,7 @@ struct group {
     struct vision_norm_of of; /* this group's x, residual, mean, rstd */
     void *y, *dy, *dx;
     size_t rows, runs;
+    bool backward;              /* which sums sum_runs makes */
     double *sums;               /* [runs, 2, channels] */
     float *pieces;              /* [runs, 3, channels]: a piece's sums, and the shift */
     float *scale, *bias;        /* [channels]: factors of normalise */
@@ -54,11 +55,11 @@ static void *rows_of(const struct group *g, const void *matrix, size_t row)
     return matrix ? vision_cpu_at(g->k, matrix, row * g->of.channels) : NULL;
 }
 
-static void sum_piece(const struct group *g, bool backward, float *sums, float *more, const float *shift, size_t first, size_t count)
+static void sum_piece(const struct group *g, float *sums, float *more, const float *shift, size_t first, size_t count)
 {
     const struct vision_loops *loops = g->k->backend->loops;
     void *x = rows_of(g, g->of.x, first);
-    if (backward)
+    if (g->backward)
         loops->norm_sums(sums, more, rows_of(g, g->dy, first), x, rows_of(g, g->of.residual, first), g->of.mean, g->scale, g->bias, count,
                          g->of.channels, g->of.relu);
     else
@@ -72,34 +73,25 @@ static int group_threads(const struct group *g)
 
 /* forward: sums of x - shift and of its square, where shift is the group's first row; backward:
  * sums of dy and of dy * (x - mean). */
-static void sum_runs(const struct group *g, bool backward, int thread, int threads)
+static void sum_runs(void *argument, int thread, int threads)
 {
+    const struct group *g = argument;
     size_t c = g->of.channels, pieces = (g->rows + ROWS_OF_PIECE - 1) / ROWS_OF_PIECE;
     struct dt_cpu_share mine = dt_cpu_share(g->runs, 1, thread, threads);
     for (size_t run = mine.first; run < mine.end; run++) {
         double *sums = g->sums + run * 2 * c;
         float *piece = g->pieces + run * 3 * c;
         memset(sums, 0, 2 * c * sizeof *sums);
-        if (!backward)
+        if (!g->backward)
             g->k->base.host.loops->widen(piece + 2 * c, g->of.x, c);
         for (size_t p = pieces * run / g->runs; p < pieces * (run + 1) / g->runs; p++) {
             size_t first = p * ROWS_OF_PIECE, count = g->rows - first < ROWS_OF_PIECE ? g->rows - first : ROWS_OF_PIECE;
             memset(piece, 0, 2 * c * sizeof *piece);
-            sum_piece(g, backward, piece, piece + c, piece + 2 * c, first, count);
+            sum_piece(g, piece, piece + c, piece + 2 * c, first, count);
             for (size_t i = 0; i < 2 * c; i++)
                 sums[i] += (double)piece[i];
         }
     }
-}
-
-static void forward_sums(void *argument, int thread, int threads)
-{
-    sum_runs(argument, false, thread, threads);
-}
-
-static void backward_sums(void *argument, int thread, int threads)
-{
-    sum_runs(argument, true, thread, threads);
 }
 
 /* Add the sums of all runs to those of the first. */
@@ -130,7 +122,7 @@ struct moments {
 /* Make the sums that moments_of reads. */
 static void sum_moments(const struct group *g)
 {
-    dt_cpu_parallel(group_threads(g), forward_sums, (void *)g);
+    dt_cpu_parallel(group_threads(g), sum_runs, (void *)g);
     join_runs(g);
     g->k->base.host.loops->widen(g->scale, g->of.x, g->of.channels); /* the shift */
 }
@@ -331,7 +323,7 @@ static void group_gradient(const struct gradient_task *t, struct group *g)
     size_t c = g->of.channels;
     find_scale(g);
     if (t->finds_sums) {
-        dt_cpu_parallel(group_threads(g), backward_sums, g);
+        dt_cpu_parallel(group_threads(g), sum_runs, g);
         join_runs(g);
         add_parameter_gradients(g);
     }
@@ -351,7 +343,7 @@ static dt_status run_gradient(void *arguments)
 {
     const struct gradient_task *t = arguments;
     const struct vision_norm_of *of = &t->a.of;
-    struct group all = {.k = t->k, .of = *of};
+    struct group all = {.k = t->k, .of = *of, .backward = true};
     void *room = room_for(&all, of->group * of->positions);
     DT_TRY(dt_allocated(room, "no host memory"));
     for (size_t i = 0; i * of->group < of->samples; i++) {
