@@ -47,65 +47,50 @@ V_INLINE vfloat v_set(float value)
 #include <immintrin.h>
 #endif
 
+/* The names of instructions, which AVX-512 and AVX2 have alike for their widths, and their types:
+ * of floats, of integers, and of half as many bytes. */
+#if defined(__AVX512F__)
+#define V_X86(name) _mm512_##name
+typedef __m512 v_x86;
+typedef __m512i v_x86_int;
+typedef __m256i v_x86_half;
+#elif defined(__AVX2__)
+#define V_X86(name) _mm256_##name
+typedef __m256 v_x86;
+typedef __m256i v_x86_int;
+typedef __m128i v_x86_half;
+#endif
+
 /* v_max and v_min return b if either is NaN. v_multiply_low: the 64-bit products of the low halves
  * of each wide lane. */
-#if defined(__AVX512F__)
+#if defined(V_X86)
 V_INLINE vfloat v_max(vfloat a, vfloat b)
 {
-    return (vfloat)_mm512_max_ps((__m512)a, (__m512)b);
+    return (vfloat)V_X86(max_ps)((v_x86)a, (v_x86)b);
 }
 V_INLINE vfloat v_min(vfloat a, vfloat b)
 {
-    return (vfloat)_mm512_min_ps((__m512)a, (__m512)b);
+    return (vfloat)V_X86(min_ps)((v_x86)a, (v_x86)b);
 }
 V_INLINE vfloat v_sqrt(vfloat a)
 {
-    return (vfloat)_mm512_sqrt_ps((__m512)a);
+    return (vfloat)V_X86(sqrt_ps)((v_x86)a);
 }
 V_INLINE vwide v_multiply_low(vwide a, vwide b)
 {
-    return (vwide)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+    return (vwide)V_X86(mul_epu32)((v_x86_int)a, (v_x86_int)b);
 }
 V_INLINE vuint v_widen_bits(vhalf bits)
 {
-    return (vuint)_mm512_cvtepu16_epi32((__m256i)bits);
+    return (vuint)V_X86(cvtepu16_epi32)((v_x86_half)bits);
 }
 V_INLINE vfloat v_widen_fp16(vhalf bits)
 {
-    return (vfloat)_mm512_cvtph_ps((__m256i)bits);
+    return (vfloat)V_X86(cvtph_ps)((v_x86_half)bits);
 }
 V_INLINE vhalf v_narrow_fp16(vfloat a)
 {
-    return (vhalf)_mm512_cvtps_ph((__m512)a, _MM_FROUND_TO_NEAREST_INT);
-}
-#elif defined(__AVX2__)
-V_INLINE vfloat v_max(vfloat a, vfloat b)
-{
-    return (vfloat)_mm256_max_ps((__m256)a, (__m256)b);
-}
-V_INLINE vfloat v_min(vfloat a, vfloat b)
-{
-    return (vfloat)_mm256_min_ps((__m256)a, (__m256)b);
-}
-V_INLINE vfloat v_sqrt(vfloat a)
-{
-    return (vfloat)_mm256_sqrt_ps((__m256)a);
-}
-V_INLINE vwide v_multiply_low(vwide a, vwide b)
-{
-    return (vwide)_mm256_mul_epu32((__m256i)a, (__m256i)b);
-}
-V_INLINE vuint v_widen_bits(vhalf bits)
-{
-    return (vuint)_mm256_cvtepu16_epi32((__m128i)bits);
-}
-V_INLINE vfloat v_widen_fp16(vhalf bits)
-{
-    return (vfloat)_mm256_cvtph_ps((__m128i)bits);
-}
-V_INLINE vhalf v_narrow_fp16(vfloat a)
-{
-    return (vhalf)_mm256_cvtps_ph((__m256)a, _MM_FROUND_TO_NEAREST_INT);
+    return (vhalf)V_X86(cvtps_ph)((v_x86)a, _MM_FROUND_TO_NEAREST_INT);
 }
 #else
 V_INLINE vfloat v_max(vfloat a, vfloat b)
