@@ -41,6 +41,7 @@ struct simulated_system {
  * JSON path; DT_ERR_UNAVAILABLE if the experiment does not fit the cluster. */
 dt_status simulated_system_create(const struct experiment *experiment, struct simulated_system **out);
 void simulated_system_destroy(struct simulated_system *system); /* takes NULL */
+DT_DESTROYS(simulated_system_destroy, struct simulated_system)
 
 /* The same for consecutive experiments: a file is read again only if it is another one than last
  * time. */

@@ -27,13 +27,11 @@ static dt_status send_progress(void *context, int done, int total)
 
 static dt_status send_result(const struct rank *rank, const struct calibration *calibration)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     if (rank->number != 0)
         return DT_OK;
     DT_TRY(calibration_write(calibration, &text));
-    dt_status status = dt_launch_rank_result(rank->link, text);
-    free(text);
-    return status;
+    return dt_launch_rank_result(rank->link, text);
 }
 
 /* What this rank measures with. */

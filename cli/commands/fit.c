@@ -53,14 +53,13 @@ static dt_status become_script(int argc, char **argv)
     DT_TRY(dt_find_script("fit", script, sizeof script));
     if (readlink("/proc/self/exe", program, sizeof program - 1) <= 0)
         return dt_fail(DT_ERR_IO, "cannot find this program's own file: %s", strerror(errno));
-    const char **words = calloc((size_t)argc + 5, sizeof *words);
+    DT_FREED const char **words = calloc((size_t)argc + 5, sizeof *words);
     DT_TRY(dt_allocated(words, "no memory for the script's arguments"));
     const char *const first[] = {"python3", "-B", script, "--dtbench", program}; /* -B: an installation is not written to */
     memcpy(words, first, sizeof first);
     memcpy(words + sizeof first / sizeof *first, argv + 1, (size_t)argc * sizeof *words); /* and the NULL */
     fflush(NULL);
     execvp(words[0], (char **)words);
-    free(words);
     return dt_fail(DT_ERR_UNAVAILABLE, "needs python3 on the PATH, which cannot be started: %s", strerror(errno));
 }
 

@@ -263,9 +263,9 @@ static dt_status add_profile(struct table *t, const char *path, const char *name
 static dt_status add_files(struct table *t, const char *folder, dt_status (*add)(struct table *t, const char *path, const char *name))
 {
     char path[PATH_MAX], name[NAME_MAX + 1];
-    glob_t found = {0};
+    DT_ENDED(globfree) glob_t found = {0};
     DT_TRY(dt_find_data_file(folder, NULL, path, sizeof path));
-    char *pattern = glob_pattern(path, "/*.json");
+    DT_FREED char *pattern = glob_pattern(path, "/*.json");
     DT_TRY(dt_allocated(pattern, "no memory for the files of %s", path));
     dt_status status =
         glob(pattern, 0, NULL, &found) == GLOB_NOSPACE ? dt_fail(DT_ERR_HOST_MEMORY, "no memory for the files of %s", path) : DT_OK;
@@ -274,8 +274,6 @@ static dt_status add_files(struct table *t, const char *folder, dt_status (*add)
         snprintf(name, sizeof name, "%.*s", (int)(strlen(base) - strlen(".json")), base);
         status = add(t, found.gl_pathv[i], name);
     }
-    globfree(&found);
-    free(pattern);
     return status;
 }
 

@@ -49,7 +49,7 @@ static int by_place(const void *left, const void *right)
 /* Sort chosen[count] by sweep, and by place in the sweep. */
 static dt_status sort_by_sweep(const struct record_set *set, int *chosen, int count)
 {
-    struct place *places = malloc(((size_t)count + 1) * sizeof *places);
+    DT_FREED struct place *places = malloc(((size_t)count + 1) * sizeof *places);
     DT_TRY(dt_allocated(places, "no memory for %d records", count));
     for (int i = 0; i < count; i++) {
         const struct record_facts *record = &set->records[chosen[i]];
@@ -68,7 +68,6 @@ static dt_status sort_by_sweep(const struct record_set *set, int *chosen, int co
     qsort(places, (size_t)count, sizeof *places, by_place);
     for (int i = 0; i < count; i++)
         chosen[i] = places[i].record;
-    free(places);
     return DT_OK;
 }
 
@@ -127,9 +126,8 @@ static dt_status write_merged(const struct record_set *set, int *chosen, const s
 
 static int merge(const struct record_set *set, const struct command_options *o)
 {
-    int *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
+    DT_FREED int *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
     dt_status status = chosen ? write_merged(set, chosen, o) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
-    free(chosen);
     if (status == DT_OK)
         return EXIT_CODE_OK;
     return report_failure("merge", status == DT_ERR_IO ? EXIT_CODE_OUTPUT : EXIT_CODE_OTHER);
@@ -138,14 +136,13 @@ static int merge(const struct record_set *set, const struct command_options *o)
 static int run(int argc, char **argv)
 {
     struct command_options o = {0};
-    struct record_set set = {0};
+    DT_ENDED(record_set_finish) struct record_set set = {0};
     int code;
     if (!options_begin(&command_merge, argc, argv, &o, check_options, &code))
         return code;
     code = record_arguments_read("merge", o.records.items, o.records.count, false, &set);
     if (code == EXIT_CODE_OK)
         code = merge(&set, &o);
-    record_set_finish(&set);
     return code;
 }
 

@@ -139,7 +139,7 @@ static dt_status write_record(const struct progress_watch *w, struct dt_record_f
 {
     struct report report;
     struct experiment complete = *e;
-    char *line = NULL;
+    DT_FREED char *line = NULL;
     DT_TRY(experiment_resolve(&complete, NULL, "dtbench plan"));
     report_init(&report);
     const struct simulated_machine *machine = &w->planner->machine;
@@ -150,9 +150,7 @@ static dt_status write_record(const struct progress_watch *w, struct dt_record_f
     report.result = (struct measure_result){0};
     report_finish(&report);
     DT_TRY(written);
-    written = dt_record_append(records, line);
-    free(line);
-    return written;
+    return dt_record_append(records, line);
 }
 
 static void keep_record(void *context, const struct experiment *e, dt_status status, const char *error, const struct measure_result *result)
@@ -196,14 +194,13 @@ static dt_status find_reasons(const struct plan_options *o, const struct planner
 
 static dt_status print(const struct plan_options *o, const struct planner *p, const struct measured *measured, struct progress_watch *w)
 {
-    struct planner_reasons *reasons = calloc(1, sizeof *reasons);
+    DT_FREED struct planner_reasons *reasons = calloc(1, sizeof *reasons);
     DT_TRY(dt_allocated(reasons, "no host memory for a plan"));
     dt_status status = find_reasons(o, p, w, reasons);
     if (w->drawn_s > 0)
         fputs("\r\033[K", stderr);
     DT_THEN(status, o->json ? planner_print_json(p, reasons, measured, stdout) : planner_print(p, reasons, stdout));
     fflush(stdout);
-    free(reasons);
     return status;
 }
 
@@ -307,13 +304,12 @@ static dt_status restrict_to_framework(struct plan_options *o)
 static dt_status print_job(const struct framework *f, const struct planner *p)
 {
     struct experiment e;
-    struct dt_translation t;
+    DT_ENDED(dt_translation_finish) struct dt_translation t = {0};
     DT_TRY(planner_experiment(p, 0, &e));
     DT_TRY(framework_export(f, &e, &t));
     printf("\nfor %s\n", f->title);
     remarks_print(&t, stdout);
     words_write_text(f, t.theirs, stdout);
-    dt_translation_finish(&t);
     return DT_OK;
 }
 
@@ -333,7 +329,7 @@ static dt_status print_lacking(const struct framework *f, const struct planner *
 {
     char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "where no plan of the framework's own fits";
     struct experiment own;
-    struct dt_translation t;
+    DT_ENDED(dt_translation_finish) struct dt_translation t = {0};
     DT_TRY(experiment_resolve(&best->experiment, NULL, "dtbench plan"));
     strategy_describe(&best->experiment, strategy);
     if (p->result.ranked > 0) {
@@ -347,7 +343,6 @@ static dt_status print_lacking(const struct framework *f, const struct planner *
                format_number(best->outcome.units_per_s, rate), best->experiment.model.family->unit, better);
     DT_TRY(framework_export(f, &best->experiment, &t));
     remarks_print_kind(&t, DT_REMARK_CANNOT, "it would take", stdout);
-    dt_translation_finish(&t);
     return DT_OK;
 }
 
@@ -355,7 +350,7 @@ static dt_status print_lacking(const struct framework *f, const struct planner *
 static dt_status print_what_it_would_take(const struct plan_options *o, const struct planner *p, struct progress_watch *w)
 {
     const struct framework *f = framework_find(o->framework);
-    struct planner *all;
+    DT_DESTROYED(planner_destroy) struct planner *all = NULL;
     struct planner_best best;
     DT_TRY(planner_create(&o->unlimited, &all));
     struct search_options search = all->options;
@@ -375,7 +370,6 @@ static dt_status print_what_it_would_take(const struct plan_options *o, const st
     else if (status == DT_OK)
         line_print(stdout, "without the limits of %s: %s", f->title,
                    best.interrupted ? "not known, because the search was stopped" : "nothing is better");
-    planner_destroy(all);
     return status;
 }
 
@@ -434,22 +428,20 @@ static struct planner_arguments arguments_of_box(const struct plan_options *o, c
 static dt_status record_best(const struct progress_watch *w, const struct map_box *box, struct dt_record_file *records)
 {
     struct experiment e;
-    struct measure_result result;
+    DT_ENDED(measure_result_finish) struct measure_result result = {0};
     char name[80];
     DT_TRY(planner_experiment(w->planner, 0, &e));
     snprintf(name, sizeof name, "%.40s%s%.16s", box->model ? box->model : "plan", box->batch ? ", batch " : "",
              box->batch ? box->batch : "");
     DT_TRY(dt_intern_into(&e.name, name));
-    dt_status status = search_simulate(&w->planner->machine, &e, NULL, &result);
-    DT_THEN(status, write_record(w, records, &e, DT_OK, NULL, &result));
-    measure_result_finish(&result);
-    return status;
+    DT_TRY(search_simulate(&w->planner->machine, &e, NULL, &result));
+    return write_record(w, records, &e, DT_OK, NULL, &result);
 }
 
 static dt_status search_box(const struct plan_options *o, struct progress_watch *w, struct planner *p, struct map_output *to,
                             struct map_box *box)
 {
-    struct planner_reasons *reasons = calloc(1, sizeof *reasons);
+    DT_FREED struct planner_reasons *reasons = calloc(1, sizeof *reasons);
     watch_search(w, p);
     dt_status status = reasons ? planner_search(p) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan");
     if (status == DT_OK && p->result.ranked > 0 && o->rule)
@@ -462,18 +454,15 @@ static dt_status search_box(const struct plan_options *o, struct progress_watch 
         status = map_add_json(&to->boxes, box, p, reasons);
     if (status == DT_OK && p->result.ranked > 0)
         status = record_best(w, box, to->records);
-    free(reasons);
     return status;
 }
 
 static dt_status make_box(const struct plan_options *o, struct progress_watch *w, struct map_output *to, struct map_box *box)
 {
     const struct planner_arguments a = arguments_of_box(o, box);
-    struct planner *p;
+    DT_DESTROYED(planner_destroy) struct planner *p = NULL;
     DT_TRY(planner_create(&a, &p));
-    dt_status status = search_box(o, w, p, to, box);
-    planner_destroy(p);
-    return status;
+    return search_box(o, w, p, to, box);
 }
 
 /* *done: the boxes that were searched; all of them, unless Ctrl-C ended it. */
@@ -586,15 +575,12 @@ static dt_status make_map(const struct plan_options *o, struct map *map, struct 
 
 static int run_map(const struct plan_options *o, double limit_s)
 {
-    struct map *map = malloc(sizeof *map);
-    struct map_box *boxes = NULL;
+    DT_FREED struct map *map = malloc(sizeof *map);
+    DT_FREED struct map_box *boxes = NULL;
     int count = 0;
     dt_status status = dt_allocated(map, "no host memory for a map");
     DT_THEN(status, make_map(o, map, &boxes, &count));
-    int code = status < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : write_map(o, limit_s, boxes, count);
-    free(boxes);
-    free(map);
-    return code;
+    return status < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : write_map(o, limit_s, boxes, count);
 }
 
 /* ---- the command ---- */
@@ -618,7 +604,7 @@ static dt_status sort_texts(struct plan_options *o)
 static int run(int argc, char **argv)
 {
     struct plan_options o = {0};
-    struct planner *p;
+    DT_DESTROYED(planner_destroy) struct planner *p = NULL;
     double limit_s = 0;
     int code;
     if (!options_begin(&command_plan, argc, argv, &o, NULL, &code))
@@ -637,9 +623,7 @@ static int run(int argc, char **argv)
     if (planner_create(&o.planner, &p) < 0)
         return report_failure("plan", EXIT_CODE_CONFIG);
     struct measuring wanted;
-    code = read_measure(&o, p, &wanted) < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : run_plan(&o, p, &wanted, limit_s);
-    planner_destroy(p);
-    return code;
+    return read_measure(&o, p, &wanted) < 0 ? report_failure("plan", EXIT_CODE_CONFIG) : run_plan(&o, p, &wanted, limit_s);
 }
 
 const struct command command_plan = {

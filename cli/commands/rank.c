@@ -50,13 +50,11 @@ static void dump_world(void *context)
 
 static dt_status send_record(struct rank *rank, const struct report *report, const struct experiment *experiment)
 {
-    char *line;
+    DT_FREED char *line = NULL;
     if (rank->number != 0)
         return DT_OK;
     DT_TRY(report_record(report, experiment, &line));
-    dt_status status = dt_launch_rank_result(rank->link, line);
-    free(line);
-    return status;
+    return dt_launch_rank_result(rank->link, line);
 }
 
 static dt_status train(struct rank *rank, const struct experiment *experiment, const struct dt_world *place, struct dt_trace_wish trace,
@@ -75,9 +73,9 @@ static dt_status train(struct rank *rank, const struct experiment *experiment, c
  * cannot be closed together. */
 static bool work(struct rank *rank, const struct dt_world *place, struct dt_trace_wish trace)
 {
-    struct experiment *experiments;
+    DT_FREED struct experiment *experiments = NULL;
     struct execution execution = {0};
-    struct report report;
+    DT_ENDED(report_finish) struct report report = {0};
     const char *input = dt_launch_rank_input(rank->link);
     int count;
     dt_status status = experiments_parse(input, strlen(input), "experiment", NULL, 0, &experiments, &count);
@@ -98,8 +96,6 @@ static bool work(struct rank *rank, const struct dt_world *place, struct dt_trac
     bool together = execution_ended_together(status, &report);
     if (together)
         execution_close(&execution);
-    report_finish(&report);
-    free(experiments);
     return together;
 }
 

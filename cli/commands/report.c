@@ -58,29 +58,20 @@ static dt_status add_pipeline(cJSON **pipelines, char *text)
 
 static dt_status draw_pipeline(const struct result_lines *l, int line, cJSON **pipelines)
 {
-    cJSON *record;
-    char *config = NULL, *text = NULL;
-    struct experiment *experiment = NULL;
+    DT_DESTROYED(dt_json_destroy) cJSON *record = NULL;
+    DT_FREED char *config = NULL, *text = NULL;
+    DT_FREED struct experiment *experiment = NULL;
     size_t bytes;
     int count;
     DT_TRY(results_record(l->results, result_line_row(l, line), &record));
-    dt_status status = dt_json_print(cJSON_GetObjectItemCaseSensitive(record, "config"), DT_JSON_COMPACT, &config);
-    dt_json_destroy(record);
-    DT_TRY(status);
-    if (experiments_parse(config, strlen(config), "a record's config", NULL, 0, &experiment, &count) ==
-        DT_OK) { /* else the config is another version's */
-        FILE *stream = open_memstream(&text, &bytes);
-        status = dt_allocated(stream, "no memory for a report");
-        bool drawn = stream && plan_print(experiment, PIPELINE_COLUMNS, stream) == DT_OK;
-        if (stream)
-            fclose(stream);
-        if (drawn)
-            status = add_pipeline(pipelines, text);
-        free(experiment);
-    }
-    free(text);
-    free(config);
-    return status;
+    DT_TRY(dt_json_print(cJSON_GetObjectItemCaseSensitive(record, "config"), DT_JSON_COMPACT, &config));
+    if (experiments_parse(config, strlen(config), "a record's config", NULL, 0, &experiment, &count) < 0)
+        return DT_OK; /* the config is another version's */
+    FILE *stream = open_memstream(&text, &bytes);
+    DT_TRY(dt_allocated(stream, "no memory for a report"));
+    bool drawn = plan_print(experiment, PIPELINE_COLUMNS, stream) == DT_OK;
+    fclose(stream);
+    return drawn ? add_pipeline(pipelines, text) : DT_OK;
 }
 
 /* Draw the fastest experiment of each order. */
@@ -102,13 +93,10 @@ static dt_status draw_pipelines(const struct result_lines *l, char **out)
         else if (result_line_number(l, i, rate) > result_line_number(l, best[at], rate))
             best[at] = i;
     }
-    cJSON *pipelines = dt_json_array();
-    dt_status status = DT_OK;
-    for (int i = 0; i < found && status == DT_OK; i++)
-        status = draw_pipeline(l, best[i], &pipelines);
-    DT_THEN(status, dt_json_print(pipelines, DT_JSON_COMPACT, out));
-    dt_json_destroy(pipelines);
-    return status;
+    DT_DESTROYED(dt_json_destroy) cJSON *pipelines = dt_json_array();
+    for (int i = 0; i < found; i++)
+        DT_TRY(draw_pipeline(l, best[i], &pipelines));
+    return dt_json_print(pipelines, DT_JSON_COMPACT, out);
 }
 
 /* ---- the other parts ---- */
@@ -116,8 +104,8 @@ static dt_status draw_pipelines(const struct result_lines *l, char **out)
 static dt_status compare_with(const struct command_options *o, char **out)
 {
     const struct compare_options how = {.threshold = 0.05, .gates = GATE_ALL, .allow_different = true};
-    struct record_set base = {0}, new = {0};
-    struct compare compare = {0};
+    DT_ENDED(record_set_finish) struct record_set base = {0}, new = {0};
+    DT_ENDED(compare_finish) struct compare compare = {0};
     size_t bytes;
     dt_status status = record_set_read(&base, "report", &o->base, 1);
     DT_THEN(status, record_set_read(&new, "report", o->records.items, o->records.count));
@@ -130,21 +118,17 @@ static dt_status compare_with(const struct command_options *o, char **out)
             fclose(stream);
         }
     }
-    compare_finish(&compare);
-    record_set_finish(&base);
-    record_set_finish(&new);
     return status;
 }
 
 static dt_status read_plan(const char *path, char **out)
 {
-    cJSON *plan;
+    DT_DESTROYED(dt_json_destroy) cJSON *plan = NULL;
     DT_TRY(dt_json_read(path, path, &plan));
     dt_status status = DT_OK;
     if (!cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(plan, "plans")))
         status = dt_fail(DT_ERR_INVALID, "%s: expected what dtbench plan --json prints: an object with \"plans\"", path);
     DT_THEN(status, dt_json_print(plan, DT_JSON_COMPACT, out));
-    dt_json_destroy(plan);
     return status;
 }
 
@@ -173,7 +157,7 @@ static dt_status write_page(const struct command_options *o, const struct result
 
 static dt_status report_lines(const struct command_options *o, struct result_lines *lines)
 {
-    char *compare = NULL, *plan = NULL, *pipelines = NULL;
+    DT_FREED char *compare = NULL, *plan = NULL, *pipelines = NULL;
     dt_status status = DT_OK;
     for (int i = 0; i < o->where.count && status == DT_OK; i++)
         status = result_lines_keep(lines, o->where.items[i]);
@@ -184,12 +168,7 @@ static dt_status report_lines(const struct command_options *o, struct result_lin
     if (status == DT_OK && o->plan)
         status = read_plan(o->plan, &plan);
     DT_THEN(status, draw_pipelines(lines, &pipelines));
-    if (status == DT_OK)
-        status = write_page(o, lines, &(struct report_parts){compare, plan, pipelines});
-    free(compare);
-    free(plan);
-    free(pipelines);
-    return status;
+    return status == DT_OK ? write_page(o, lines, &(struct report_parts){compare, plan, pipelines}) : status;
 }
 
 static int run(int argc, char **argv)

@@ -153,18 +153,17 @@ static dt_status print_text(const struct sweep_statuses *statuses, bool all, FIL
 
 static int print_statuses(const struct record_set *set, const struct experiment_list *experiments, const struct command_options *o)
 {
-    struct sweep_statuses statuses = {0};
+    DT_ENDED(sweep_statuses_finish) struct sweep_statuses statuses = {0};
     dt_status status = sweep_statuses_find(set, experiments, &statuses);
     DT_THEN(status, o->json ? sweep_statuses_print_json(&statuses, stdout) : print_text(&statuses, o->all, stdout));
-    sweep_statuses_finish(&statuses);
     return status == DT_OK ? EXIT_CODE_OK : report_failure("status", EXIT_CODE_OTHER);
 }
 
 static int run(int argc, char **argv)
 {
     struct command_options o = {0};
-    struct record_set set = {0};
-    struct experiment_list *experiments = NULL;
+    DT_ENDED(record_set_finish) struct record_set set = {0};
+    DT_DESTROYED(experiment_list_destroy) struct experiment_list *experiments = NULL;
     int code;
     if (!options_begin(&command_status, argc, argv, &o, check_options, &code))
         return code;
@@ -175,8 +174,6 @@ static int run(int argc, char **argv)
     code = record_arguments_read("status", o.records.items, o.records.count, true, &set);
     if (code == EXIT_CODE_OK)
         code = print_statuses(&set, experiments, &o);
-    record_set_finish(&set);
-    experiment_list_destroy(experiments);
     return code;
 }
 

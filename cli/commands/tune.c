@@ -40,30 +40,26 @@ static const struct option_row options[] = {
 static dt_status list_config(const struct tune_options *o, const char *file, const struct dt_model_family *family, struct dt_tuning *tuning)
 {
     const char *sets[OPTION_LIST_MAX + 1];
-    struct experiment_list *experiments;
+    DT_DESTROYED(experiment_list_destroy) struct experiment_list *experiments = NULL;
     memcpy(sets, o->sets.items, sizeof o->sets.items);
     sets[o->sets.count] = "tuning=\"\"";
     DT_TRY(experiments_read(file, sets, o->sets.count + 1, false, &experiments));
     if (!o->quiet)
         config_note_left_out(experiments);
-    dt_status status = DT_OK;
-    for (int i = 0; i < experiments->count && status == DT_OK; i++)
+    for (int i = 0; i < experiments->count; i++)
         if (experiments->all[i].model.family == family)
-            status = product_list_add(tuning, &experiments->all[i]);
-    experiment_list_destroy(experiments);
-    return status;
+            DT_TRY(product_list_add(tuning, &experiments->all[i]));
+    return DT_OK;
 }
 
 static dt_status read_output(const char *path, const struct dt_tuner *tuner, struct dt_tuning *tuning)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     size_t length;
     if (access(path, F_OK) != 0)
         return DT_OK;
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = tuner->read(tuning, path, text);
-    free(text);
-    return status;
+    return tuner->read(tuning, path, text);
 }
 
 /* ---- measuring ---- */
@@ -95,11 +91,9 @@ static dt_status measure(const struct dt_tuner *tuner, struct dt_tuning *tuning,
 
 static dt_status write_tuning(const struct dt_tuner *tuner, const struct dt_tuning *tuning, const char *path)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     DT_TRY(tuner->write(tuning, &text));
-    dt_status status = dt_output_write(path, text);
-    free(text);
-    return status;
+    return dt_output_write(path, text);
 }
 
 static dt_status tune(const struct tune_options *o, const struct dt_tuner *tuner, struct dt_tuning *tuning)

@@ -77,13 +77,12 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
 
 static dt_status validate_collectives(const struct arguments *a)
 {
-    struct validate_collectives collectives;
+    DT_ENDED(validate_collectives_finish) struct validate_collectives collectives = {0};
     if (a->rates)
         return dt_fail(DT_ERR_INVALID, "--rates: not for a table of collectives, which is compared with the cluster file");
     dt_status status =
         validate_collectives_predict(a->data, a->cluster ? a->cluster : DEFAULT_CLUSTER, a->where.items, a->where.count, &collectives);
     DT_THEN(status, a->json ? validate_collectives_print_json(&collectives, stdout) : validate_collectives_print(&collectives, stdout));
-    validate_collectives_finish(&collectives);
     return status;
 }
 

@@ -316,12 +316,11 @@ enum { GENERATED = sizeof generated / sizeof generated[0] };
 /* Print a tree, and destroy it. */
 static dt_status write_tree(struct cJSON *tree, FILE *to)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     dt_status status = dt_json_print(tree, DT_JSON_FIT, &text);
     dt_json_destroy(tree);
     DT_TRY(status);
     fprintf(to, "%s\n", text);
-    free(text);
     return DT_OK;
 }
 

@@ -176,7 +176,7 @@ struct replan {
 static dt_status score_winner(const struct planner *p, const struct replan *r, double *score)
 {
     struct experiment e = r->winner;
-    struct measure_result result;
+    DT_ENDED(measure_result_finish) struct measure_result result = {0};
     const struct measure_hooks hooks = {.context = p->options.context, .stop_requested = p->options.stop};
     *score = 0;
     if (!p->request.any_nodes)
@@ -192,7 +192,6 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
         bool too_slow = search_floor_rate(&p->options, &e, &outcome) < p->options.floor_units_per_s;
         *score = too_slow ? 0 : search_score(p->options.objective, &e, step_s, search_peak_bytes(&result));
     }
-    measure_result_finish(&result);
     return status == DT_ERR_OOM ? DT_OK : status;
 }
 
@@ -296,11 +295,10 @@ dt_status changes_find(const struct planner *p, struct why *out)
     snprintf(memory, sizeof memory, "with GPUs of %.0f GiB", 2 * c->gpu.memory_gib);
     snprintf(nodes, sizeof nodes, "on %d nodes", 2 * p->nodes);
     const struct change changes[] = {{network, 4, 1, 1}, {memory, 1, 2, 1}, {nodes, 1, 1, 2}};
-    struct replan *replan = malloc(sizeof *replan);
+    DT_FREED struct replan *replan = malloc(sizeof *replan);
     dt_status status = dt_allocated(replan, "no host memory for a cluster");
     size_t end = sizeof changes / sizeof *changes - (c->nic.count == 0); /* without a network there cannot be more nodes */
     for (size_t i = p->nodes > 1 ? 0 : 1; i < end && status == DT_OK; i++)
         status = say_change(p, &changes[i], replan, out);
-    free(replan);
     return status;
 }

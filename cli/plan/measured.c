@@ -48,20 +48,18 @@ static dt_status make_real(const struct planner *p, const char *device, int plac
 
 static dt_status keep_record(const struct report *report, const struct experiment *e, struct dt_record_file *records)
 {
-    char *line;
+    DT_FREED char *line = NULL;
     if (!records)
         return DT_OK;
     DT_TRY(report_record(report, e, &line));
-    dt_status status = dt_record_append(records, line);
-    free(line);
-    return status;
+    return dt_record_append(records, line);
 }
 
 /* Run a candidate once more. Interrupted runs, and runs that do not count, are dropped. */
 static dt_status run_once(const struct experiment *e, struct progress *progress, struct dt_record_file *records, bool counts,
                           struct measured_run *out)
 {
-    struct report report;
+    DT_ENDED(report_finish) struct report report = {0};
     struct dt_metrics metrics;
     report_init(&report);
     run_launched(e, (struct dt_trace_wish){0}, progress, NULL, &report);
@@ -75,7 +73,6 @@ static dt_status run_once(const struct experiment *e, struct progress *progress,
     }
     if (counts && report.status == DT_OK)
         out->steps_s[out->done++] = metrics.step_s.median;
-    report_finish(&report);
     return status;
 }
 
@@ -183,7 +180,7 @@ static dt_status run_all(struct campaign *c, int rounds, struct measured *m)
 dt_status measured_run(const struct planner *p, const char *device, int count, int rounds, bool quiet, struct dt_record_file *records,
                        struct measured *out)
 {
-    struct campaign *c = calloc(1, sizeof *c);
+    DT_FREED struct campaign *c = calloc(1, sizeof *c);
     DT_TRY(dt_allocated(c, "no host memory for an experiment"));
     *c = (struct campaign){.planner = p, .device = device, .records = records};
     *out = (struct measured){.device = device, .won = -1};
@@ -197,9 +194,7 @@ dt_status measured_run(const struct planner *p, const char *device, int count, i
                                              .error_of_step = NAN,
                                              .of_fastest = {NAN, NAN, NAN, 1}};
     progress_init(&c->progress, rounds * out->count + 1, quiet);
-    dt_status status = run_all(c, rounds, out);
-    free(c);
-    return status;
+    return run_all(c, rounds, out);
 }
 
 /* ---- printing ---- */

@@ -44,6 +44,7 @@ const char *planner_objective_name(int index);
  * arguments must outlive *out. */
 dt_status planner_create(const struct planner_arguments *arguments, struct planner **out);
 void planner_destroy(struct planner *planner); /* takes NULL */
+DT_DESTROYS(planner_destroy, struct planner)
 
 /* Search with the options' callbacks stop, progress and done. Errors: as search_run. */
 dt_status planner_search(struct planner *planner);

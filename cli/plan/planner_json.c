@@ -174,13 +174,9 @@ static dt_status make_config(const struct planner *p, cJSON **out)
 
 dt_status planner_write_config(const struct planner *p, const char *path)
 {
-    cJSON *config;
-    char *text = NULL;
-    dt_status status = make_config(p, &config);
-    DT_THEN(status, dt_json_print(config, DT_JSON_INDENT, &text));
-    cJSON_Delete(config);
-    DT_TRY(status);
-    status = dt_output_write(path, text);
-    free(text);
-    return status;
+    DT_DESTROYED(dt_json_destroy) cJSON *config = NULL;
+    DT_FREED char *text = NULL;
+    DT_TRY(make_config(p, &config));
+    DT_TRY(dt_json_print(config, DT_JSON_INDENT, &text));
+    return dt_output_write(path, text);
 }

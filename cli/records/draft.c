@@ -49,7 +49,7 @@ static dt_status format(const struct draft *draft, char **line)
 static bool replace(struct draft *draft, const char *line)
 {
     size_t bytes = strlen(line);
-    char *temporary = malloc(strlen(draft->path) + sizeof "~");
+    DT_FREED char *temporary = malloc(strlen(draft->path) + sizeof "~");
     if (!temporary)
         return false;
     strcat(strcpy(temporary, draft->path), "~");
@@ -64,7 +64,6 @@ static bool replace(struct draft *draft, const char *line)
         unlink(temporary);
         close(fd);
     }
-    free(temporary);
     return done;
 }
 
@@ -72,11 +71,10 @@ static bool replace(struct draft *draft, const char *line)
 static void write_draft(struct draft *draft)
 {
     double begun_s = dt_clock_s();
-    char *line;
+    DT_FREED char *line = NULL;
     if (format(draft, &line) < 0)
         return;
     (void)replace(draft, line);
-    free(line);
     /* one write may take long by chance on a busy machine: take the shorter of two successive ones
      * as the cost */
     double took_s = dt_clock_s() - begun_s, cost_s = draft->took_s > 0 && draft->took_s < took_s ? draft->took_s : took_s;
@@ -149,36 +147,33 @@ static int lock_of_dead(const char *path)
 /* Find all RECORDS.??????.draft. */
 static dt_status find(const char *records, glob_t *found)
 {
-    char *pattern = glob_pattern(records, ".??????" ENDING);
+    DT_FREED char *pattern = glob_pattern(records, ".??????" ENDING);
     DT_TRY(dt_allocated(pattern, "no memory for a file's name"));
     int failed = glob(pattern, 0, NULL, found);
-    free(pattern);
     return failed == GLOB_NOSPACE ? dt_fail(DT_ERR_HOST_MEMORY, "no memory for the names of files") : DT_OK;
 }
 
 dt_status drafts_visit(const char *records, dt_status (*use)(void *context, const char *path), void *context)
 {
-    glob_t found = {0};
-    dt_status status = find(records, &found);
-    for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++) {
+    DT_ENDED(globfree) glob_t found = {0};
+    DT_TRY(find(records, &found));
+    for (size_t i = 0; i < found.gl_pathc; i++) {
         int fd = lock_of_dead(found.gl_pathv[i]);
         if (fd < 0)
             continue;
         close(fd);
-        status = use(context, found.gl_pathv[i]);
+        DT_TRY(use(context, found.gl_pathv[i]));
     }
-    globfree(&found);
-    return status;
+    return DT_OK;
 }
 
 /* Also remove the temporary file that would have replaced it, which remains if the process ended in
  * between. */
 static void remove_draft(const char *path)
 {
-    char *temporary = malloc(strlen(path) + sizeof "~");
+    DT_FREED char *temporary = malloc(strlen(path) + sizeof "~");
     if (temporary)
         unlink(strcat(strcpy(temporary, path), "~"));
-    free(temporary);
     unlink(path);
 }
 
@@ -212,7 +207,7 @@ static dt_status adopt(const char *path, int fd, struct dt_record_file *file, in
 
 dt_status drafts_adopt(const char *records, struct dt_record_file *file, int *count)
 {
-    glob_t found = {0};
+    DT_ENDED(globfree) glob_t found = {0};
     dt_status status = find(records, &found);
     *count = 0;
     for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++) {
@@ -221,6 +216,5 @@ dt_status drafts_adopt(const char *records, struct dt_record_file *file, int *co
             continue;
         status = adopt(found.gl_pathv[i], fd, file, count);
     }
-    globfree(&found);
     return status;
 }

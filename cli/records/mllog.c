@@ -23,18 +23,17 @@ struct log {
 static void event(struct log *l, const char *type, const char *key, struct cJSON *value, struct cJSON *metadata)
 {
     struct cJSON *about = metadata ? metadata : dt_json_object("");
-    char *text;
+    DT_FREED char *text = NULL;
     dt_json_add(&about, "file: %s, lineno: %d", "dtbench", 0);
+    DT_DESTROYED(dt_json_destroy)
     struct cJSON *line = dt_json_object("namespace: %s, time_ms: %g, event_type: %s, key: %s, value: %p, metadata: %p", "",
                                         floor(l->time_ms), type, key, value ? value : dt_json_text(NULL), about);
     dt_status status = dt_allocated(line, "no memory for a log");
     DT_THEN(status, dt_json_print(line, DT_JSON_SPACED, &text));
-    dt_json_destroy(line);
     l->status = l->status < 0 ? l->status : status;
     if (status < 0)
         return;
     fprintf(l->to, ":::MLLOG %s\n", text);
-    free(text);
 }
 
 static void tell(struct log *l, const char *key, struct cJSON *value)
@@ -101,7 +100,8 @@ static void tell_settings(struct log *l)
 /* Log the steps from the first timed one to the last. */
 static dt_status tell_steps(struct log *l)
 {
-    double *step_s = NULL, *losses = NULL, of_step = samples_of_step(l);
+    double of_step = samples_of_step(l);
+    DT_FREED double *step_s = NULL, *losses = NULL;
     int steps, loss_count;
     DT_TRY(dt_json_read_numbers(dt_json_at(l->record, "metrics.step_s.all"), &step_s, &steps));
     dt_status status = dt_json_read_numbers(dt_json_at(l->record, "losses"), &losses, &loss_count);
@@ -117,8 +117,6 @@ static dt_status tell_steps(struct log *l)
             event(l, "POINT_IN_TIME", "train_loss", cJSON_CreateNumber(losses[warmup + i]), at_samples(l));
     }
     event(l, "INTERVAL_END", "block_stop", NULL, at_samples(l));
-    free(step_s);
-    free(losses);
     return status;
 }
 

@@ -45,12 +45,11 @@ double loss_tolerance(const struct experiment *experiment)
  * failure. */
 static dt_status read_experiment(const cJSON *config, struct experiment **out)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     int count;
     *out = NULL;
     DT_TRY(dt_json_print(config, DT_JSON_COMPACT, &text));
     dt_status status = experiments_parse(text, strlen(text), "a record's config", NULL, 0, out, &count);
-    free(text);
     if (status < 0)
         *out = NULL;
     return status == DT_ERR_HOST_MEMORY ? status : DT_OK;
@@ -205,7 +204,7 @@ static dt_status visit_file(struct file_visit *visit, const char *path)
 /* Visit all matches of the pattern, by name. */
 static dt_status visit_pattern(struct file_visit *visit, const char *argument, const char *pattern)
 {
-    glob_t found = {0};
+    DT_ENDED(globfree) glob_t found = {0};
     dt_status status = DT_OK;
     int failed = glob(pattern, 0, NULL, &found);
     if (failed == GLOB_NOMATCH)
@@ -216,18 +215,15 @@ static dt_status visit_pattern(struct file_visit *visit, const char *argument, c
             dt_fail(DT_ERR_IO, "cannot read records from %s: %s", argument, failed == GLOB_NOSPACE ? "out of memory" : strerror(errno));
     for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++)
         status = visit_file(visit, found.gl_pathv[i]);
-    globfree(&found);
     return status;
 }
 
 /* Visit all *.jsonl of a folder. */
 static dt_status visit_folder(struct file_visit *visit, const char *folder)
 {
-    char *pattern = glob_pattern(folder, "/*.jsonl");
+    DT_FREED char *pattern = glob_pattern(folder, "/*.jsonl");
     DT_TRY(dt_allocated(pattern, "no memory for the records of %s", folder));
-    dt_status status = visit_pattern(visit, folder, pattern);
-    free(pattern);
-    return status;
+    return visit_pattern(visit, folder, pattern);
 }
 
 dt_status record_files_visit(const char *const *arguments, int argument_count, record_file_use *use, void *context)
@@ -320,14 +316,11 @@ static bool is_better(const struct record_facts *a, const struct record_facts *b
 
 dt_status record_set_newest(const struct record_set *set, int *chosen, int *count)
 {
-    struct dt_place *places = malloc(((size_t)set->count + 1) * sizeof *places);
-    int *best = malloc(((size_t)set->count + 1) * sizeof *best);
+    DT_FREED struct dt_place *places = malloc(((size_t)set->count + 1) * sizeof *places);
+    DT_FREED int *best = malloc(((size_t)set->count + 1) * sizeof *best);
     *count = 0;
-    if (!places || !best) {
-        free(places);
-        free(best);
+    if (!places || !best)
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
-    }
     for (int i = 0; i < set->count; i++) {
         const struct record_facts *record = &set->records[i]; /* older versions had other hashes for the same experiment */
         const char *hash = record->experiment ? record->experiment->hash : record->hash;
@@ -346,8 +339,6 @@ dt_status record_set_newest(const struct record_set *set, int *chosen, int *coun
     for (int i = 0; i < set->count; i++)
         if (best[i] >= 0)
             chosen[(*count)++] = best[i];
-    free(places);
-    free(best);
     return DT_OK;
 }
 

@@ -48,8 +48,8 @@ static int by_first_row(const void *left, const void *right, void *context)
 dt_status result_lines_find(const struct results *r, struct result_lines *out)
 {
     int count = results_count(r);
-    struct dt_place *places = malloc(((size_t)count + 1) * sizeof *places);
-    int *first = malloc(((size_t)count + 1) * sizeof *first); /* the first row of the line that begins there */
+    DT_FREED struct dt_place *places = malloc(((size_t)count + 1) * sizeof *places);
+    DT_FREED int *first = malloc(((size_t)count + 1) * sizeof *first); /* the first row of the line that begins there */
     const int identity[] = {results_find(r, "config_hash"), results_find(r, "git_commit"), results_find(r, "device_name")};
     *out = (struct result_lines){.results = r,
                                  .status = results_find(r, "status"),
@@ -73,8 +73,6 @@ dt_status result_lines_find(const struct results *r, struct result_lines *out)
         }
         qsort_r(out->lines, (size_t)out->count, sizeof *out->lines, by_first_row, first);
     }
-    free(places);
-    free(first);
     return status;
 }
 
@@ -113,21 +111,17 @@ double result_line_number(const struct result_lines *l, int line, int column)
     int runs = l->lines[line].runs;
     if (runs == 1 || results_part(l->results, column) != RESULT_OF_METRICS)
         return results_number(l->results, result_line_row(l, line), column);
-    double *values = malloc((size_t)runs * sizeof *values);
+    DT_FREED double *values = malloc((size_t)runs * sizeof *values);
     int known = values ? sorted_values(l, line, column, values) : 0;
-    double median = known > 0 ? (values[(known - 1) / 2] + values[known / 2]) / 2 : NAN;
-    free(values);
-    return median;
+    return known > 0 ? (values[(known - 1) / 2] + values[known / 2]) / 2 : NAN;
 }
 
 double result_line_spread(const struct result_lines *l, int line)
 {
     int runs = l->lines[line].runs, column = results_find(l->results, "step_s");
-    double *values = runs > 1 && column >= 0 ? malloc((size_t)runs * sizeof *values) : NULL;
+    DT_FREED double *values = runs > 1 && column >= 0 ? malloc((size_t)runs * sizeof *values) : NULL;
     int known = values ? sorted_values(l, line, column, values) : 0;
-    double spread = known > 1 && values[0] > 0 ? values[known - 1] / values[0] - 1 : NAN;
-    free(values);
-    return spread;
+    return known > 1 && values[0] > 0 ? values[known - 1] / values[0] - 1 : NAN;
 }
 
 /* ---- conditions ---- */
@@ -213,7 +207,7 @@ dt_status result_lines_sort(struct result_lines *l, const char *key)
     bool descending = *key == '-';
     int column;
     DT_TRY(results_find_named(l->results, key + descending, &column));
-    struct sort_key *keys = malloc(((size_t)l->count + 1) * sizeof *keys);
+    DT_FREED struct sort_key *keys = malloc(((size_t)l->count + 1) * sizeof *keys);
     DT_TRY(dt_allocated(keys, "no memory to sort %d lines", l->count));
     for (int i = 0; i < l->count; i++) {
         char number[32];
@@ -224,7 +218,6 @@ dt_status result_lines_sort(struct result_lines *l, const char *key)
     qsort_r(keys, (size_t)l->count, sizeof *keys, by_key, &descending);
     for (int i = 0; i < l->count; i++)
         l->lines[i] = keys[i].line;
-    free(keys);
     return DT_OK;
 }
 

@@ -369,7 +369,7 @@ dt_status results_record(const struct results *r, int row, struct cJSON **out)
     const struct row *place = &r->rows[row];
     const struct source *source = &r->sources[place->source];
     int fd = source->fd >= 0 ? source->fd : open(source->name, O_RDONLY | O_CLOEXEC);
-    char *line = malloc((size_t)place->bytes + 1);
+    DT_FREED char *line = malloc((size_t)place->bytes + 1);
     ssize_t count = line && fd >= 0 ? pread(fd, line, place->bytes, (off_t)place->offset) : -1;
     dt_status status = dt_allocated(line, "no memory for a record of %s", source->name);
     if (status == DT_OK && count != (ssize_t)place->bytes)
@@ -377,6 +377,5 @@ dt_status results_record(const struct results *r, int row, struct cJSON **out)
     DT_THEN(status, dt_json_parse(line, place->bytes, source->name, out));
     if (source->fd < 0 && fd >= 0)
         close(fd);
-    free(line);
     return status;
 }

@@ -105,12 +105,11 @@ static dt_status take_value(struct scan *s, int column);
 /* Put a text with escapes, decoded as JSON. */
 static dt_status put_escaped(struct results *r, int column, const char *quoted, size_t bytes)
 {
-    cJSON *value;
+    DT_DESTROYED(dt_json_destroy) cJSON *value = NULL;
     uint32_t text;
     DT_TRY(dt_json_parse(quoted, bytes, "", &value));
     const char *characters = cJSON_IsString(value) ? value->valuestring : "";
     dt_status status = results_intern(r, characters, strlen(characters), RESULT_TEXT, &text);
-    dt_json_destroy(value);
     return status == DT_OK ? results_put(&r->nodes[column], r->count, text) : status;
 }
 

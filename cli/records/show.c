@@ -309,7 +309,7 @@ static dt_status show_best(struct show *s)
     DT_TRY(read_keys(s->results, s->options->best, keys, &key_count));
     if (rate < 0)
         return dt_fail(DT_ERR_INVALID, "--best %.80s: no record has a rate to compare", s->options->best);
-    struct dt_place *places = malloc(((size_t)s->lines.count + 1) * sizeof *places);
+    DT_FREED struct dt_place *places = malloc(((size_t)s->lines.count + 1) * sizeof *places);
     DT_TRY(dt_allocated(places, "no memory for %d lines", s->lines.count));
     for (int i = 0; i < s->lines.count; i++) {
         uint64_t key = dt_hash_fnv1a("", 0);
@@ -326,7 +326,6 @@ static dt_status show_best(struct show *s)
         end = dt_places_end(places, s->lines.count, begin);
         s->shown[s->shown_count++] = find_fastest(s, places + begin, end - begin, rate);
     }
-    free(places);
     qsort(s->shown, (size_t)s->shown_count, sizeof *s->shown, by_first);
     for (int i = 0; i < s->shown_count; i++)
         DT_TRY(judge_lead(s, rate, &s->shown[i]));

@@ -25,12 +25,10 @@ dt_status sweep_identity_init(struct sweep_identity *identity, const struct expe
 {
     enum { HASH_DIGITS = sizeof experiments->all->hash - 1 };
     int count = experiments->count;
-    struct dt_place *places = malloc((size_t)count * sizeof *places);
-    char *hashes = malloc((size_t)count * HASH_DIGITS + 1);
+    DT_FREED struct dt_place *places = malloc((size_t)count * sizeof *places);
+    DT_FREED char *hashes = malloc((size_t)count * HASH_DIGITS + 1);
     *identity = (struct sweep_identity){.index = malloc((size_t)count * sizeof *identity->index)};
     if (!places || !hashes || !identity->index) {
-        free(places);
-        free(hashes);
         sweep_identity_finish(identity);
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
     }
@@ -44,8 +42,6 @@ dt_status sweep_identity_init(struct sweep_identity *identity, const struct expe
     for (int i = 0; i < count; i++)
         identity->index[i] = identity->index[i] == i ? identity->count++ : identity->index[identity->index[i]];
     snprintf(identity->id, sizeof identity->id, "%016" PRIx64, dt_hash_fnv1a(hashes, (size_t)count * HASH_DIGITS));
-    free(places);
-    free(hashes);
     return DT_OK;
 }
 
@@ -153,7 +149,7 @@ dt_status forecaster_add(struct forecaster *f, const struct experiment *done, do
 struct forecast forecaster_predict(const struct forecaster *f, const struct experiment *e)
 {
     struct forecast out = {NAN, NAN, 0, FORECAST_NONE};
-    double *times = malloc(((size_t)f->count * KEPT + 1) * sizeof *times);
+    DT_FREED double *times = malloc(((size_t)f->count * KEPT + 1) * sizeof *times);
     if (!times) /* without memory there is no forecast */
         return out;
     for (int basis = FORECAST_SAME; basis < FORECAST_NONE && out.based_on == 0; basis++) {
@@ -171,7 +167,6 @@ struct forecast forecaster_predict(const struct forecaster *f, const struct expe
         out.expected_s = out.based_on % 2 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
         out.high_s = times[out.based_on - 1];
     }
-    free(times);
     return out;
 }
 
@@ -231,7 +226,7 @@ static void label(struct sweep_status *sweep)
 /* Forecast the rest from the finished experiments. */
 static dt_status forecast(struct sweep_status *sweep)
 {
-    struct forecaster f = {0};
+    DT_ENDED(forecaster_finish) struct forecaster f = {0};
     double taken_s = 0, *left;
     int timed = 0;
     dt_status status = DT_OK;
@@ -258,7 +253,6 @@ static dt_status forecast(struct sweep_status *sweep)
         left = item->state == STATE_FAILED ? &sweep->failed_s : &sweep->left_s;
         *left += item->expected_s;
     }
-    forecaster_finish(&f);
     return status;
 }
 
@@ -329,10 +323,9 @@ static dt_status find_of_config(const struct record_set *set, const int *chosen,
     DT_TRY(dt_allocated(sweep, "no memory for a sweep of %d experiments", experiments->count));
     out->count = 1;
     DT_TRY(take_experiments(out, experiments));
-    struct dt_place *places = malloc(((size_t)sweep->count + 1) * sizeof *places);
+    DT_FREED struct dt_place *places = malloc(((size_t)sweep->count + 1) * sizeof *places);
     DT_TRY(dt_allocated(places, "no memory for a sweep of %d experiments", sweep->count));
     out->others = match(sweep, places, set, chosen, chosen_count);
-    free(places);
     return complete(sweep);
 }
 

@@ -79,7 +79,7 @@ static dt_status add_arrow(struct trace_spans *t, const cJSON *event, bool begin
 static dt_status read_line(void *context, char *line, size_t bytes, uint64_t offset)
 {
     struct trace_spans *t = context;
-    cJSON *event;
+    DT_DESTROYED(dt_json_destroy) cJSON *event = NULL;
     if (offset == 0)
         t->is_trace = strstr(line, "\"traceEvents\"") != NULL;
     while (bytes > 0 && strchr(", \r", line[bytes - 1]))
@@ -94,7 +94,6 @@ static dt_status read_line(void *context, char *line, size_t bytes, uint64_t off
         status = add_span(t, event);
     else if (strcmp(phase, "s") == 0 || strcmp(phase, "f") == 0)
         status = add_arrow(t, event, *phase == 's');
-    dt_json_destroy(event);
     return status;
 }
 

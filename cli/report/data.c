@@ -64,8 +64,8 @@ static dt_status put_key(const struct result_lines *l, int column, bool config, 
 {
     const struct results *r = l->results;
     const char *name = results_name(r, column);
-    int *place = calloc((size_t)results_ids(r) + 1, sizeof *place),
-        values = 0; /* the number of each value among those of this key, from 1 */
+    int values = 0; /* the number of each value among those of this key, from 1 */
+    DT_FREED int *place = calloc((size_t)results_ids(r) + 1, sizeof *place);
     DT_TRY(dt_allocated(place, "no memory for a report"));
     fprintf(to, "%s{\"name\":\"%s\",\"title\":\"%s\",\"config\":%s,\"usual\":%s,\"values\":[", before, name,
             config ? experiment_key_title(name) : name, config ? "true" : "false", usual ? "true" : "false");
@@ -81,7 +81,6 @@ static dt_status put_key(const struct result_lines *l, int column, bool config, 
     for (int i = 0; i < l->count; i++)
         fprintf(to, i ? ",%d" : "%d", place[results_id(r, result_line_row(l, i), column)] - 1);
     fputs("]}", to);
-    free(place);
     return DT_OK;
 }
 

@@ -20,7 +20,7 @@ static void put_base64(const unsigned char *bytes, size_t count, char *out)
 dt_status report_pack(const char *text, size_t bytes, char **out, bool *packed)
 {
     uLongf count = compressBound(bytes);
-    unsigned char *small = malloc(count);
+    DT_FREED unsigned char *small = malloc(count);
     char *base64 = NULL;
     dt_status status = dt_allocated(small, "no memory for a report's data");
     if (status == DT_OK && compress2(small, &count, (const unsigned char *)text, bytes, Z_BEST_COMPRESSION) != Z_OK)
@@ -31,7 +31,6 @@ dt_status report_pack(const char *text, size_t bytes, char **out, bool *packed)
     }
     if (status == DT_OK)
         put_base64(small, count, base64);
-    free(small);
     *out = base64;
     *packed = true;
     return status;

@@ -36,18 +36,15 @@ static void put_page(const char *data, bool packed, FILE *to)
 
 dt_status report_write(const struct result_lines *lines, const struct report_parts *parts, FILE *to)
 {
-    char *data = NULL, *small = NULL;
+    DT_FREED char *data = NULL, *small = NULL;
     size_t bytes = 0;
     bool packed;
     FILE *stream = open_memstream(&data, &bytes);
     DT_TRY(dt_allocated(stream, "no memory for a report"));
     report_write_data(lines, parts, stream);
     bool failed = ferror(stream);
-    dt_status status = dt_allocated(fclose(stream) == 0 && !failed, "no memory for a report");
-    DT_THEN(status, report_pack(data, bytes, &small, &packed));
-    if (status == DT_OK)
-        put_page(packed ? small : data, packed, to);
-    free(small);
-    free(data);
-    return status;
+    DT_TRY(dt_allocated(fclose(stream) == 0 && !failed, "no memory for a report"));
+    DT_TRY(report_pack(data, bytes, &small, &packed));
+    put_page(packed ? small : data, packed, to);
+    return DT_OK;
 }

@@ -109,12 +109,11 @@ void config_note_left_out(const struct experiment_list *experiments)
 
 dt_status config_file_says(const char *file, const char *object, const char *key, bool *out)
 {
-    struct cJSON *config;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *config = NULL;
     *out = false;
     if (!file || strcmp(file, "-") == 0)
         return DT_OK;
     DT_TRY(dt_json_read(file, file, &config));
     *out = cJSON_HasObjectItem(cJSON_GetObjectItemCaseSensitive(config, object), key);
-    dt_json_destroy(config);
     return DT_OK;
 }

@@ -87,7 +87,7 @@ static void settle_sharding(struct dt_translation *t)
 {
     double world = dt_json_number(t->ours, "job.world", 0), nodes = dt_json_number(t->ours, "job.nodes", 1);
     bool second = dt_json_is(dt_json_at(t->theirs, "fsdp_config.fsdp_version"), "2"), known = false;
-    struct cJSON *strategy = take_strategy(t, second);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *strategy = take_strategy(t, second);
     for (int i = 0; i < STRATEGIES && !known; i++) {
         known = dt_json_is(strategy, strategies[i].strategy) || dt_json_is(strategy, strategies[i].number);
         if (!known)
@@ -102,7 +102,6 @@ static void settle_sharding(struct dt_translation *t)
     if (dt_json_number(t->theirs, SIZE("dp_replicate"), 1) > 1)
         dt_json_put_number(t->ours, "job.shard", dt_json_number(t->theirs, SIZE("dp_shard"), 1));
     dt_json_drop(t->theirs, "fsdp_config.fsdp_version " SIZE("dp_replicate") " " SIZE("dp_shard"));
-    dt_json_destroy(strategy);
     settle_units(t, second);
 }
 

@@ -185,13 +185,12 @@ static void settle_optimizer(struct dt_translation *t)
     for (int i = 0; i < 2 && cJSON_GetArrayItem(betas, i); i++)
         dt_json_put(t->ours, i ? "optimizer.beta2" : "optimizer.beta1", cJSON_Duplicate(cJSON_GetArrayItem(betas, i), true));
     dt_json_drop(t->theirs, "optimizer.params.betas");
-    struct cJSON *device = dt_json_take(t->theirs, "zero_optimization.offload_optimizer.device");
+    DT_DESTROYED(dt_json_destroy) struct cJSON *device = dt_json_take(t->theirs, "zero_optimization.offload_optimizer.device");
     bool offloads = dt_json_is(device, "cpu");
     if (device && !offloads && !dt_json_is(device, "none"))
         dt_remark(t, DT_REMARK_CANNOT, "zero_optimization.offload_optimizer.device: only cpu and none are possible here");
     else if (offloads != is_on(t->ours, "parameter_offload"))
         dt_remark(t, DT_REMARK_CANNOT, "zero_optimization.offload_optimizer.device: parameters and optimizer are offloaded together here");
-    dt_json_destroy(device);
     if (dt_json_at(t->ours, "optimizer.name"))
         return;
     dt_remark(t, DT_REMARK_ASSUMED, "optimizer.name: adam; the file leaves it to " SCRIPT);

@@ -79,9 +79,8 @@ static void use_settings(const char *prefix, const struct cJSON *tree, framework
 
 void framework_settings(const struct framework *f, framework_setting *use, void *context)
 {
-    struct cJSON *fixed = dt_json_value(f->fixed);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *fixed = dt_json_value(f->fixed);
     use_settings("", fixed, use, context);
-    dt_json_destroy(fixed);
 }
 
 /* ---- settings without a counterpart ---- */
@@ -157,13 +156,12 @@ static void visit_fixed(struct dt_translation *t, const struct framework *f, con
 {
     char quote[QUOTE_BYTES], other[QUOTE_BYTES];
     (void)list;
-    struct cJSON *ours = dt_json_take(t->ours, path);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *ours = dt_json_take(t->ours, path);
     if (ours && !cJSON_Compare(ours, value, true)) {
         dt_json_quote(ours, quote, sizeof quote);
         dt_json_quote(value, other, sizeof other);
         dt_remark(t, DT_REMARK_CANNOT, "%s: %s; with %s it is always %s", path, quote, f->title, other);
     }
-    dt_json_destroy(ours);
 }
 
 /* ---- import and export ---- */
@@ -172,11 +170,10 @@ static void take_model(struct dt_translation *t, const char *model)
 {
     const struct dt_model_family *family;
     static const char *const kept[] = {"model.block_size", "model.dtype"};
-    struct cJSON *described = dt_json_take(t->ours, "model");
+    DT_DESTROYED(dt_json_destroy) struct cJSON *described = dt_json_take(t->ours, "model");
     dt_json_put(t->ours, model_find_preset(model, &family) ? "model.preset" : "model.from", dt_json_text(model));
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         dt_json_put(t->ours, kept[i], dt_json_take(described, kept[i] + strlen("model.")));
-    dt_json_destroy(described);
 }
 
 dt_status framework_import(const struct framework *f, struct cJSON *theirs, const struct import_options *options, struct dt_translation *t)

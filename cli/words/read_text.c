@@ -188,7 +188,7 @@ static bool is_assignment(const char *word)
 /* Read text as words again: the value of a variable, or a quoted word, may itself contain flags. */
 static void read_words(struct shell *s, const char *text)
 {
-    char *word = malloc(WORD_BYTES);
+    DT_FREED char *word = malloc(WORD_BYTES);
     const char *before = s->at;
     s->at = text;
     s->depth++;
@@ -206,12 +206,11 @@ static void read_words(struct shell *s, const char *text)
     *s->flag = 0;
     s->depth--;
     s->at = before;
-    free(word);
 }
 
 dt_status words_read_flags(const char *text, const char *name, struct cJSON **out)
 {
-    struct shell *s = calloc(1, sizeof *s);
+    DT_FREED struct shell *s = calloc(1, sizeof *s);
     *out = cJSON_CreateObject();
     dt_status status = dt_allocated(s && *out, "no memory for a command line");
     if (status == DT_OK) {
@@ -223,7 +222,6 @@ dt_status words_read_flags(const char *text, const char *name, struct cJSON **ou
     }
     for (int i = 0; s && i < s->count; i++)
         free(s->values[i]);
-    free(s);
     if (status < 0)
         dt_json_destroy(*out);
     return status;
@@ -284,7 +282,7 @@ static const char *last_line(char *text)
 
 static dt_status read_by_python(const char *path, enum text_format format, struct cJSON **out)
 {
-    char *text = NULL;
+    DT_FREED char *text = NULL;
     size_t bytes = 0;
     bool failed = true;
     if (strcmp(path, "-") != 0 && access(path, R_OK) != 0)
@@ -297,7 +295,6 @@ static dt_status read_by_python(const char *path, enum text_format format, struc
         status = dt_fail(DT_ERR_INVALID, "%s: is no %s: %.300s", path, readers[format].title, last_line(text));
     else
         status = dt_json_parse(text, bytes, path, out);
-    free(text);
     return status;
 }
 
@@ -319,14 +316,12 @@ static enum text_format format_of(const char *path, const struct framework *f)
 
 static dt_status read_value(const char *path, enum text_format format, struct cJSON **out)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     size_t length;
     if (format == TEXT_YAML || format == TEXT_TOML)
         return read_by_python(path, format, out);
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = format == TEXT_JSON ? dt_json_parse(text, length, path, out) : words_read_flags(text, path, out);
-    free(text);
-    return status;
+    return format == TEXT_JSON ? dt_json_parse(text, length, path, out) : words_read_flags(text, path, out);
 }
 
 dt_status words_read_text(const char *path, const struct framework *f, struct cJSON **out)

@@ -270,7 +270,7 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     for (int i = 0; i < LLAMAS; i++)
         if (model_is_preset(&e->model, llamas[i].preset))
             flavor = llamas[i].flavor;
-    struct cJSON *model = dt_json_take(t->ours, "model");
+    DT_DESTROYED(dt_json_destroy) struct cJSON *model = dt_json_take(t->ours, "model");
     if (flavor) {
         dt_json_put(t->theirs, "model.name", dt_json_text("llama3"));
         dt_json_put(t->theirs, "model.flavor", dt_json_text(flavor));
@@ -279,7 +279,6 @@ static void prepare(struct dt_translation *t, const struct experiment *e)
     }
     dt_json_put(t->ours, "model.block_size", dt_json_take(model, "block_size"));
     dt_json_put(t->ours, "model.dtype", dt_json_take(model, "dtype"));
-    dt_json_destroy(model);
 
     bool sharded = dt_json_is(dt_json_at(t->ours, "job.sharding"), "parameters");
     if (!sharded && !dt_json_is(dt_json_at(t->ours, "job.sharding"), "none"))

@@ -9,12 +9,11 @@
 /* Values are written as in JSON, which YAML and TOML read, too. */
 static void write_value(const struct cJSON *value, bool quoted, FILE *to)
 {
-    char *text = NULL;
+    DT_FREED char *text = NULL;
     if (cJSON_IsString(value) && !quoted)
         fputs(value->valuestring, to);
     else if (dt_json_print(value, DT_JSON_COMPACT, &text) == DT_OK)
         fputs(text, to);
-    free(text);
 }
 
 /* Write torchrun's flags, the program, and the program's flags, a line each. */

@@ -76,16 +76,14 @@ static int by_text(const void *left, const void *right)
 static dt_status names_differ(const struct reader *r, const struct dt_csv *csv)
 {
     size_t count = (size_t)csv->column_count;
-    char **sorted = malloc(count * sizeof *sorted);
+    DT_FREED char **sorted = malloc(count * sizeof *sorted);
     DT_TRY(dt_allocated(sorted, "%s: no memory for its columns", r->source));
     memcpy(sorted, csv->names, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, by_text);
-    dt_status status = DT_OK;
-    for (size_t i = 1; i < count && status == DT_OK; i++)
+    for (size_t i = 1; i < count; i++)
         if (*sorted[i] && strcmp(sorted[i - 1], sorted[i]) == 0)
-            status = dt_fail(DT_ERR_INVALID, "%s:1: two columns are called %.64s", r->source, sorted[i]);
-    free(sorted);
-    return status;
+            return dt_fail(DT_ERR_INVALID, "%s:1: two columns are called %.64s", r->source, sorted[i]);
+    return DT_OK;
 }
 
 static dt_status has_room(const struct reader *r, struct dt_csv *csv, size_t field_count)

@@ -62,12 +62,11 @@ dt_status dt_statistics_compute(const double *values, int count, struct dt_stati
 
 dt_status dt_statistics_quantile(const double *values, int count, double q, double *out)
 {
-    double *sorted;
+    DT_FREED double *sorted = NULL;
     *out = NAN;
     DT_TRY(sorted_copy(values, count, &sorted));
     if (sorted)
         *out = quantile(sorted, count, q);
-    free(sorted);
     return DT_OK;
 }
 
@@ -183,7 +182,8 @@ static dt_status interval_rank(int n, int m, double *k)
         *k = fmax(0, floor(product / 2 - quantile * sqrt(product * (n + m + 1.0) / 12)));
         return DT_OK;
     }
-    double *ways = malloc(((size_t)(n * m) + 1) * sizeof *ways), all = 0, below = 0;
+    double all = 0, below = 0;
+    DT_FREED double *ways = malloc(((size_t)(n * m) + 1) * sizeof *ways);
     DT_TRY(dt_allocated(ways, "no memory for an interval of %d and %d steps", n, m));
     mann_whitney_counts(n, m, ways);
     for (int u = 0; u <= n * m; u++)
@@ -193,7 +193,6 @@ static dt_status interval_rank(int n, int m, double *k)
         below += ways[u];
         *k = u + 1;
     }
-    free(ways);
     return DT_OK;
 }
 

@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 typedef enum dt_status {
     DT_OK = 0,
@@ -24,7 +26,8 @@ typedef enum dt_status {
     DT_ERR_WORLD = -11,      /* the launcher's ranks and the config disagree */
 } dt_status;
 
-/* Return early with a failure; only in functions that own nothing yet. */
+/* Return early with a failure; only in functions that own nothing yet, or only variables that are
+ * freed, ended or destroyed as below. */
 #define DT_TRY(call)                                                                                                                       \
     do {                                                                                                                                   \
         dt_status dt_try_status_ = (call);                                                                                                 \
@@ -47,6 +50,28 @@ typedef enum dt_status {
         if ((status) == DT_OK)                                                                                                             \
             (status) = (call);                                                                                                             \
     } while (0)
+
+/* Before the declaration of a variable that must have a value from the beginning: what it owns is
+ * given back wherever its block ends, after the value of a `return` is computed.
+ *   DT_FREED                a pointer from malloc, or NULL
+ *   DT_ENDED(finish)        a struct: finish(&variable), which takes a zeroed one
+ *   DT_DESTROYED(destroy)   a pointer: destroy(variable), which takes NULL. The header that declares
+ *                           `destroy` has DT_DESTROYS(destroy, type) after it */
+#define DT_FREED __attribute__((cleanup(dt_free_variable)))
+#define DT_ENDED(finish) __attribute__((cleanup(finish)))
+#define DT_DESTROYED(destroy) __attribute__((cleanup(destroy##_variable)))
+#define DT_DESTROYS(destroy, type)                                                                                                         \
+    static inline void destroy##_variable(type **variable)                                                                                 \
+    {                                                                                                                                      \
+        destroy(*variable);                                                                                                                \
+    }
+
+static inline void dt_free_variable(void *variable)
+{
+    void *memory;
+    memcpy(&memory, variable, sizeof memory);
+    free(memory);
+}
 
 enum { DT_ERROR_BYTES = 4096 };
 

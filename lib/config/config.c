@@ -72,7 +72,8 @@ static dt_status join_words(const struct cJSON *list, const char *label, struct 
 static dt_status read_numbers(const struct dt_field *field, const struct cJSON *list, const char *label, void *target)
 {
     enum { ROOM = DT_FIELD_TEXT_MOST + 2 }; /* one more than there may be */
-    char *text = calloc(1, ROOM), item[DT_CONFIG_LABEL_BYTES + 16];
+    char item[DT_CONFIG_LABEL_BYTES + 16];
+    DT_FREED char *text = calloc(1, ROOM);
     size_t used = 0;
     int index = 0;
     dt_status status = dt_allocated(text, "%s: out of memory", label);
@@ -87,7 +88,6 @@ static dt_status read_numbers(const struct dt_field *field, const struct cJSON *
             used += (size_t)snprintf(text + used, ROOM - used, "%s%d", used ? "-" : "", (int)number->valuedouble);
     }
     DT_THEN(status, dt_config_store_text(field, text, label, target));
-    free(text);
     return status;
 }
 
@@ -153,11 +153,9 @@ static dt_status read_string(const struct dt_field *field, const struct cJSON *v
 
 static dt_status read_list(const struct dt_field *field, const struct cJSON *value, const char *label, void *target)
 {
-    struct cJSON *joined;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *joined = NULL;
     DT_TRY(join_words(value, label, &joined));
-    dt_status status = read_string(field, joined, label, target);
-    cJSON_Delete(joined);
-    return status;
+    return read_string(field, joined, label, target);
 }
 
 static dt_status read_boolean_choice(const struct dt_field *field, bool truth, void *target)
@@ -327,11 +325,9 @@ static struct cJSON *value_of(const struct dt_field *field, const void *source)
 
 dt_status dt_config_write_value(const struct dt_field *field, const void *source, int style, char **out)
 {
-    struct cJSON *value = value_of(field, source);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *value = value_of(field, source);
     DT_TRY(dt_allocated(value, "out of memory while writing a config"));
-    dt_status status = dt_json_print(value, style, out);
-    cJSON_Delete(value);
-    return status;
+    return dt_json_print(value, style, out);
 }
 
 bool dt_field_same(const struct dt_field *field, const void *left, const void *right)
@@ -382,12 +378,10 @@ fail:
 
 static dt_status read_entry(const struct dt_table *table, const struct cJSON *entry, const char *where, void *target)
 {
-    bool *given = calloc((size_t)table->count, sizeof *given);
+    DT_FREED bool *given = calloc((size_t)table->count, sizeof *given);
     DT_TRY(dt_allocated(given, "%s: out of memory", where));
-    dt_status status = dt_config_read(table, entry, where, target, given);
-    DT_THEN(status, dt_config_check_required(table, given, where));
-    free(given);
-    return status;
+    DT_TRY(dt_config_read(table, entry, where, target, given));
+    return dt_config_check_required(table, given, where);
 }
 
 dt_status dt_config_read_list(const struct dt_list *list, const struct cJSON *array, const char *where, void *target, int *count)

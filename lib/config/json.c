@@ -234,7 +234,7 @@ static dt_status parse_member(struct parser *p, const struct place *place, cJSON
     if (!take(p, ':'))
         return fail(p, &inner, p->at, "':' must follow the key, not %s", name_of(p, name));
 
-    char *key = strdup(p->decoded); /* the value is decoded to the same place */
+    DT_FREED char *key = strdup(p->decoded); /* the value is decoded to the same place */
     if (!key)
         return no_memory(p);
     inner.key = key;
@@ -244,7 +244,6 @@ static dt_status parse_member(struct parser *p, const struct place *place, cJSON
         cJSON_Delete(value);
         status = no_memory(p);
     }
-    free(key);
     return status;
 }
 
@@ -417,11 +416,9 @@ dt_status dt_read_file(const char *path, char **out_text, size_t *out_length)
 
 dt_status dt_json_read(const char *path, const char *label, struct cJSON **out)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     size_t length;
     *out = NULL;
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = dt_json_parse(text, length, label, out);
-    free(text);
-    return status;
+    return dt_json_parse(text, length, label, out);
 }

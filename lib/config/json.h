@@ -27,6 +27,7 @@ enum { DT_JSON_MAX_DEPTH = 64, DT_JSON_MAX_KEYS = 4096, DT_JSON_MAX_FILE_BYTES =
  * dt_json_destroy. Errors: DT_ERR_INVALID, DT_ERR_HOST_MEMORY. */
 dt_status dt_json_parse(const char *text, size_t length, const char *source, struct cJSON **out);
 void dt_json_destroy(struct cJSON *value); /* takes NULL */
+DT_DESTROYS(dt_json_destroy, struct cJSON)
 
 /* Read a whole file, "-" for standard input, as text with a NUL after its `length` bytes. Owner:
  * the caller, free.

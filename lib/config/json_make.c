@@ -150,11 +150,10 @@ cJSON *dt_json_words(const char *text, const char *separator)
 
 dt_status dt_json_write(cJSON *tree, FILE *to)
 {
-    char *text = NULL;
+    DT_FREED char *text = NULL;
     dt_status status = tree ? dt_json_print(tree, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for JSON");
     if (status == DT_OK)
         fprintf(to, "%s\n", text);
-    free(text);
     cJSON_Delete(tree);
     return status;
 }

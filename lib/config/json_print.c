@@ -137,7 +137,7 @@ static void put_children(struct text *t, const cJSON *parent, int style, int dep
     int count = 0;
     for (const cJSON *child = parent->child; child; child = child->next)
         count++;
-    const cJSON **children = malloc((size_t)(count ? count : 1) * sizeof *children);
+    DT_FREED const cJSON **children = malloc((size_t)(count ? count : 1) * sizeof *children);
     if (!children) {
         t->failed = true;
         return;
@@ -162,7 +162,6 @@ static void put_children(struct text *t, const cJSON *parent, int style, int dep
     if (object && count > 0)
         put_line_break(t, style, depth);
     put_text(t, object ? "}" : "]");
-    free(children);
 }
 
 static void put_value(struct text *t, const cJSON *value, int style, int depth)
@@ -226,7 +225,7 @@ void dt_format_float(float value, char *text, size_t text_bytes)
 
 void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes)
 {
-    char *whole;
+    DT_FREED char *whole = NULL;
     if (dt_json_print(value, DT_JSON_COMPACT, &whole) < 0) {
         snprintf(text, text_bytes, "?");
         return;
@@ -241,7 +240,6 @@ void dt_json_quote(const struct cJSON *value, char *text, size_t text_bytes)
         memcpy(text, whole, kept);
         memcpy(text + kept, "...", 4);
     }
-    free(whole);
 }
 
 uint64_t dt_hash_fnv1a_more(uint64_t hash, const void *bytes, size_t count)

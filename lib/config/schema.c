@@ -373,7 +373,7 @@ static void write_definitions(FILE *to, const struct dt_schema *schema)
 
 dt_status dt_schema_make(const struct dt_schema *schema, struct cJSON **out)
 {
-    char *text = NULL;
+    DT_FREED char *text = NULL;
     size_t length = 0;
     FILE *to = open_memstream(&text, &length);
     DT_TRY(dt_allocated(to, "out of memory while writing a schema"));
@@ -384,11 +384,7 @@ dt_status dt_schema_make(const struct dt_schema *schema, struct cJSON **out)
     if (schema->sweeps)
         write_definitions(to, schema);
     fputc('}', to);
-    if (fclose(to) != 0) {
-        free(text);
+    if (fclose(to) != 0)
         return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a schema");
-    }
-    dt_status status = dt_json_parse(text, length, schema->title, out);
-    free(text);
-    return status;
+    return dt_json_parse(text, length, schema->title, out);
 }

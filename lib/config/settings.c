@@ -87,28 +87,24 @@ static dt_status add_all(const struct dt_field *field, struct cJSON *object, con
 
 static dt_status store(const struct dt_field *field, const struct cJSON *object, const char *label, void *target)
 {
-    char *text = NULL;
+    DT_FREED char *text = NULL;
     if (!object->child)
         return dt_config_store_text(field, "", label, target);
     DT_TRY(dt_json_print(object, DT_JSON_COMPACT, &text));
-    dt_status status = strlen(text) <= DT_FIELD_TEXT_MOST
-                           ? dt_config_store_text(field, text, label, target)
-                           : dt_fail(DT_ERR_INVALID, "%s: the settings have more than %d bytes together", label, DT_FIELD_TEXT_MOST);
-    free(text);
-    return status;
+    return strlen(text) <= DT_FIELD_TEXT_MOST
+               ? dt_config_store_text(field, text, label, target)
+               : dt_fail(DT_ERR_INVALID, "%s: the settings have more than %d bytes together", label, DT_FIELD_TEXT_MOST);
 }
 
 dt_status dt_config_read_settings(const struct dt_field *field, const char *name, const struct cJSON *value, const char *label,
                                   void *target)
 {
     const char *text = target ? dt_field_text(field, target) : "";
-    struct cJSON *object = NULL;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     if (*text)
         DT_TRY(dt_json_parse(text, strlen(text), label, &object));
     else if (!(object = cJSON_CreateObject()))
         return dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
-    dt_status status = name ? add(field, object, name, value, label) : add_all(field, object, value, label);
-    DT_THEN(status, store(field, object, label, target));
-    dt_json_destroy(object);
-    return status;
+    DT_TRY(name ? add(field, object, name, value, label) : add_all(field, object, value, label));
+    return store(field, object, label, target);
 }

@@ -92,7 +92,7 @@ static bool are_different_settings(const struct dt_table *table, const struct dt
 /* No field may be set by two axes, since the result would be ambiguous. */
 static dt_status check_overlap(const struct dt_table *table, const struct dt_sweep *sweep, const char *label)
 {
-    bool *set = calloc((size_t)table->count * DT_SWEEP_MAX_AXES, sizeof *set);
+    DT_FREED bool *set = calloc((size_t)table->count * DT_SWEEP_MAX_AXES, sizeof *set);
     DT_TRY(dt_allocated(set, "%s: out of memory", label));
     dt_status status = DT_OK;
     for (int a = 0; a < sweep->axis_count; a++)
@@ -106,7 +106,6 @@ static dt_status check_overlap(const struct dt_table *table, const struct dt_swe
                     !are_different_settings(table, &sweep->axes[a], &sweep->axes[b]))
                     status = dt_fail(DT_ERR_INVALID, "%s: both \"%s\" and \"%s\" set %s; leave one of them", label,
                                      name_of(&sweep->axes[b]), name_of(&sweep->axes[a]), table->fields[i].path);
-    free(set);
     return status;
 }
 
@@ -186,7 +185,7 @@ static void take_back(const struct dt_table *table, int i, const bool *set, bool
 
 dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, int index, const char *where, void *target, bool *given)
 {
-    bool *set = calloc((size_t)table->count, sizeof *set);
+    DT_FREED bool *set = calloc((size_t)table->count, sizeof *set);
     dt_status status = dt_allocated(set, "%s: out of memory", where);
     for (int a = 0; a < sweep->axis_count && status == DT_OK; a++) {
         memset(set, 0, (size_t)table->count * sizeof *set);
@@ -194,7 +193,6 @@ dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, in
         for (int i = 0; i < table->count && status == DT_OK; i++)
             take_back(table, i, set, given);
     }
-    free(set);
     return status;
 }
 

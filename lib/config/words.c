@@ -93,10 +93,8 @@ struct cJSON *dt_json_value(const char *text)
 
 bool dt_json_is(const struct cJSON *value, const char *text)
 {
-    struct cJSON *other = dt_json_value(text);
-    bool same = cJSON_Compare(value, other, true);
-    dt_json_destroy(other);
-    return same;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *other = dt_json_value(text);
+    return cJSON_Compare(value, other, true);
 }
 
 /* ---- translations ---- */

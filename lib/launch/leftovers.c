@@ -83,14 +83,13 @@ int dt_launch_remove_leftovers(const char *path)
 {
     int removed = 0;
     DIR *folder = opendir(path);
-    struct segments *segments = folder ? calloc(1, sizeof *segments) : NULL;
+    DT_FREED struct segments *segments = folder ? calloc(1, sizeof *segments) : NULL;
     if (segments)
         find_segments(folder, segments);
     bool known = segments && segments->count > 0 && look_at_processes(segments);
     for (int i = 0; known && i < segments->count; i++)
         if (!segments->mapped[i])
             removed += unlinkat(dirfd(folder), segments->names[i], 0) == 0;
-    free(segments);
     if (folder)
         closedir(folder);
     return removed;

@@ -43,15 +43,13 @@ static cJSON *condition_as_json(const struct dt_device_condition *before, const 
 
 dt_status dt_conditions_write(const struct dt_condition_pair *all, size_t stride, int count, char **out)
 {
-    cJSON *array = dt_json_array();
+    DT_DESTROYED(dt_json_destroy) cJSON *array = dt_json_array();
     for (int i = 0; i < count; i++) {
         const struct dt_condition_pair *its = (const struct dt_condition_pair *)((const char *)all + (size_t)i * stride);
         dt_json_append(&array, condition_as_json(&its->before, &its->after));
     }
-    dt_status status = array ? dt_json_print(array, DT_JSON_COMPACT, out)
-                             : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the conditions of %d GPUs", count);
-    cJSON_Delete(array);
-    return status;
+    return array ? dt_json_print(array, DT_JSON_COMPACT, out)
+                 : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the conditions of %d GPUs", count);
 }
 
 /* ---- records ---- */
@@ -120,7 +118,7 @@ static cJSON *ranks_like(const struct dt_record *record, int first, bool on_host
  * memory. */
 static cJSON *peaks_by_ranks(const struct dt_record *record, bool on_host)
 {
-    bool *told = calloc((size_t)record->rank_count + 1, sizeof *told);
+    DT_FREED bool *told = calloc((size_t)record->rank_count + 1, sizeof *told);
     cJSON *groups = told ? dt_json_array() : NULL;
     for (int r = 0; groups && r < record->rank_count; r++) {
         if (told[r])
@@ -130,7 +128,6 @@ static cJSON *peaks_by_ranks(const struct dt_record *record, bool on_host)
         add_peak_bytes(&group, &its);
         dt_json_append(&groups, group);
     }
-    free(told);
     return groups;
 }
 
@@ -194,6 +191,7 @@ dt_status dt_record_format(const struct dt_record *r, char **out_line)
                               : cJSON_CreateNull();
     if (r->verification && r->verified_losses >= 0)
         dt_json_add(&verification, "compared_losses: %d", r->verified_losses);
+    DT_DESTROYED(dt_json_destroy)
     cJSON *root =
         dt_json_object("schema_version: %d, config: %p, config_hash: %p, sweep: %p, status: %p, error: %p, losses: %p, metrics: %p, "
                        "verification: %p, provenance: %p",
@@ -208,7 +206,5 @@ dt_status dt_record_format(const struct dt_record *r, char **out_line)
         dt_json_add(&root, "gradient_norms: %p", dt_json_numbers(r->gradient_norms, r->loss_count));
     if (r->loss_scales)
         dt_json_add(&root, "loss_scales: %p", dt_json_numbers(r->loss_scales, r->loss_count));
-    status = root ? dt_json_print(root, DT_JSON_COMPACT, out_line) : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while making a record");
-    cJSON_Delete(root);
-    return status;
+    return root ? dt_json_print(root, DT_JSON_COMPACT, out_line) : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while making a record");
 }

@@ -351,14 +351,13 @@ static int compare_times(const void *left, const void *right)
 
 dt_status dt_metrics_middle(const double *step_s, int count, int middle[2])
 {
-    struct timed_step *steps = calloc((size_t)count, sizeof *steps);
+    DT_FREED struct timed_step *steps = calloc((size_t)count, sizeof *steps);
     DT_TRY(dt_allocated(steps, "no host memory for the medians of %d steps", count));
     for (int i = 0; i < count; i++)
         steps[i] = (struct timed_step){step_s[i], i};
     qsort(steps, (size_t)count, sizeof *steps, compare_times);
     middle[0] = steps[(count - 1) / 2].index;
     middle[1] = steps[count / 2].index;
-    free(steps);
     return DT_OK;
 }
 

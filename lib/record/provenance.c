@@ -204,13 +204,12 @@ static cJSON *describe_slurm_fact(int number, const char *value)
 
 static cJSON *describe_slurm(const struct dt_slurm_facts *known)
 {
-    struct dt_slurm_facts own = {0};
+    DT_ENDED(dt_slurm_facts_finish) struct dt_slurm_facts own = {0};
     if (!dt_slurm_in_job())
         return dt_json_text(NULL);
     cJSON *slurm = known || dt_slurm_facts_collect(NULL, 0, &own) == DT_OK ? cJSON_CreateObject() : NULL;
     for (int i = 0; i < DT_SLURM_KEYS; i++)
         dt_json_add(&slurm, "%s: %p", dt_slurm_fact(i)->key, describe_slurm_fact(i, (known ? known : &own)->values[i]));
-    dt_slurm_facts_finish(&own);
     return slurm;
 }
 

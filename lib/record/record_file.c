@@ -203,15 +203,13 @@ dt_status dt_record_append(struct dt_record_file *file, const char *line)
     size_t bytes = strlen(line);
     if (strchr(line, '\n'))
         return dt_fail(DT_ERR_INVALID, "a record of more than one line for %s", file->path);
-    char *text = malloc(bytes + 3);
+    DT_FREED char *text = malloc(bytes + 3);
     DT_TRY(dt_allocated(text, "out of memory while writing a record"));
     text[0] = '\n';
     memcpy(text + 1, line, bytes);
     text[bytes + 1] = '\n';
     text[bytes + 2] = 0;
-    dt_status status = append(file, text, bytes + 2);
-    free(text);
-    return status;
+    return append(file, text, bytes + 2);
 }
 
 enum { BLOCK_BYTES = 1 << 17 };

@@ -142,12 +142,11 @@ static void handle_piece(struct dt_rendezvous *r, int from, const struct dt_fram
                              .group = g->group,
                              .sequence = g->sequence,
                              .bytes = g->different ? 0 : (reduces ? 2 : (uint64_t)g->count) * g->bytes};
-    double *reduced = reduces ? reduce(g) : NULL;
+    DT_FREED double *reduced = reduces ? reduce(g) : NULL;
     if (reduced || !reduces) /* without memory the ranks time out */
         send_to_each(r, g->ranks, first, &reply, reduces ? (const void *)reduced : g->pieces);
     reply.bytes = 0;
     send_to_each(r, g->ranks + first, g->count - first, &reply, NULL);
-    free(reduced);
     free_gathering(g);
 }
 
@@ -163,13 +162,12 @@ static void handle_withdrawal(struct dt_rendezvous *r, const struct dt_frame *fr
     pthread_mutex_unlock(&r->mutex);
     if (!g)
         return;
-    char *missing = malloc((size_t)g->count);
+    DT_FREED char *missing = malloc((size_t)g->count);
     reply.bytes = missing ? (uint64_t)g->count : 0;
     for (int i = 0; missing && i < g->count; i++)
         missing[i] = g->ranks[i] < 0;
     if (missing)
         send_to_each(r, g->ranks, g->count, &reply, missing);
-    free(missing);
     free_gathering(g);
 }
 

@@ -231,12 +231,11 @@ static dt_status look(struct meeting *m)
 static dt_status time_out(const struct meeting *m)
 {
     char names[300] = "", strangers[120] = "";
-    bool *missing = calloc((size_t)m->place->size, sizeof *missing);
+    DT_FREED bool *missing = calloc((size_t)m->place->size, sizeof *missing);
     for (int i = 1; missing && i < m->place->size; i++)
         missing[i] = m->r->links[i].fd < 0;
     if (missing)
         dt_rendezvous_name_ranks(missing, m->place->size, names, sizeof names);
-    free(missing);
     if (m->unproved > 0)
         snprintf(strangers, sizeof strangers, "; %d connections began as a rank's and did not prove to know this job's secret",
                  m->unproved);

@@ -115,7 +115,7 @@ static void *look_after_links(void *context)
 {
     struct dt_rendezvous *r = context;
     int count = r->rank == 0 ? r->size : 1;
-    struct pollfd *polls = calloc((size_t)count + 1, sizeof *polls);
+    DT_FREED struct pollfd *polls = calloc((size_t)count + 1, sizeof *polls);
     for (int i = 0; i < count; i++) /* frames that arrived together with the meeting's last frame */
         if (r->links[i].fd >= 0)
             read_link(r, i);
@@ -134,7 +134,6 @@ static void *look_after_links(void *context)
                 move_outgoing(r, i);
         }
     }
-    free(polls);
     return NULL;
 }
 
@@ -194,12 +193,11 @@ const char *dt_rendezvous_how_gone(struct dt_rendezvous *r, const struct dt_rend
 static dt_status timed_out(const struct dt_rendezvous_group *group, const char *what, const struct letter *letter, double timeout_s)
 {
     char names[512] = "";
-    bool *missing = letter && letter->frame.bytes == (uint64_t)group->size ? calloc((size_t)group->size, sizeof *missing) : NULL;
+    DT_FREED bool *missing = letter && letter->frame.bytes == (uint64_t)group->size ? calloc((size_t)group->size, sizeof *missing) : NULL;
     for (int i = 0; missing && i < group->size; i++)
         missing[i] = letter->payload[i] != 0;
     if (missing)
         dt_rendezvous_name_ranks(missing, group->size, names, sizeof names);
-    free(missing);
     return dt_fail(DT_ERR_TIMEOUT, "%s: waited %g s for %s", what, timeout_s,
                    *names ? names : "the others; rank 0 of the world did not answer for whom");
 }
@@ -239,7 +237,7 @@ static dt_status collect(struct dt_rendezvous *r, struct dt_rendezvous_group *gr
     int64_t end_ns = dt_deadline_ns(timeout_s);
     dt_status status = DT_OK;
     bool late = false;
-    struct letter *letter = NULL;
+    DT_FREED struct letter *letter = NULL;
     send_to_hub(r, &frame, mine);
     pthread_mutex_lock(&r->mutex);
     for (;;) {
@@ -273,7 +271,6 @@ static dt_status collect(struct dt_rendezvous *r, struct dt_rendezvous_group *gr
         status = dt_fail(DT_ERR_COMM, "%s: the ranks call different operations, or with different counts", what);
     else if (status == DT_OK)
         status = timed_out(group, what, letter, timeout_s);
-    free(letter);
     return status;
 }
 

@@ -254,24 +254,20 @@ static dt_status read_cluster(struct cJSON *object, const struct cJSON *measured
 
 dt_status dt_sim_cluster_parse(const char *text, size_t length, const char *where, struct dt_sim_cluster *out)
 {
-    struct cJSON *object;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     DT_TRY(dt_json_parse(text, length, where, &object));
     struct cJSON *collectives = cJSON_GetObjectItemCaseSensitive(object, "collectives");
+    DT_DESTROYED(dt_json_destroy)
     struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(collectives, "measured"); /* a list: not described by a row */
-    dt_status status = read_cluster(object, measured, where, out);
-    cJSON_Delete(measured);
-    dt_json_destroy(object);
-    return status;
+    return read_cluster(object, measured, where, out);
 }
 
 dt_status dt_sim_cluster_load(const char *path, struct dt_sim_cluster *out)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     size_t length;
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = dt_sim_cluster_parse(text, length, path, out);
-    free(text);
-    return status;
+    return dt_sim_cluster_parse(text, length, path, out);
 }
 
 struct dt_sim_nic_rates dt_sim_nic_rates(enum dt_sim_nic_transport transport, double label)

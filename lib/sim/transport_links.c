@@ -396,7 +396,7 @@ static void fill_nccl(const struct dt_sim_links *l, struct shape *s)
 
 dt_status links_shape(struct dt_sim_links *l, const int *ranks, int count, struct shape *out)
 {
-    struct part *parts;
+    DT_FREED struct part *parts = NULL;
     DT_TRY(count_parts(l, ranks, count, &parts));
     out->count = count;
     out->fewest_nics = l->nics_per_node;
@@ -407,7 +407,6 @@ dt_status links_shape(struct dt_sim_links *l, const int *ranks, int count, struc
         out->most_on_node = parts[n].ranks > out->most_on_node ? parts[n].ranks : out->most_on_node;
         out->fewest_nics = parts[n].nics < out->fewest_nics ? parts[n].nics : out->fewest_nics;
     }
-    free(parts);
     if (l->cluster.collectives.library == DT_SIM_NCCL)
         fill_nccl(l, out);
     return DT_OK;
@@ -447,7 +446,7 @@ static void touch_nccl(struct dt_sim_links *l, const struct rank_links *r, const
 
 dt_status links_pattern(struct dt_sim_links *l, const int *ranks, int count, enum dt_sim_algorithm algorithm, struct pattern *out)
 {
-    struct part *parts;
+    DT_FREED struct part *parts = NULL;
     int nodes = 0;
     DT_TRY(count_parts(l, ranks, count, &parts));
     for (int n = 0; n < l->nodes; n++)
@@ -459,7 +458,6 @@ dt_status links_pattern(struct dt_sim_links *l, const int *ranks, int count, enu
         else
             touch_nccl(l, r, &parts[r->node], algorithm, nodes);
     }
-    free(parts);
     return links_take_pattern(l, ranks, count, out);
 }
 
@@ -469,7 +467,7 @@ dt_status links_pattern(struct dt_sim_links *l, const int *ranks, int count, enu
  * to each. */
 dt_status links_exchange_pattern(struct dt_sim_links *l, const int *ranks, int count, enum dt_sim_collective kind, struct pattern *out)
 {
-    struct part *parts;
+    DT_FREED struct part *parts = NULL;
     DT_TRY(count_parts(l, ranks, count, &parts));
     for (int i = 0; i < count; i++) {
         const struct rank_links *r = &l->ranks[ranks[i]];
@@ -484,6 +482,5 @@ dt_status links_exchange_pattern(struct dt_sim_links *l, const int *ranks, int c
             links_touch(l, l->cluster.fabric.rails ? NO_LINK : l->fabric, far);
         }
     }
-    free(parts);
     return links_take_pattern(l, ranks, count, out);
 }

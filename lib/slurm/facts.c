@@ -188,9 +188,8 @@ dt_status dt_slurm_facts_collect(const char *const helper[], double deadline_s, 
     *out = (struct dt_slurm_facts){0};
     if (!dt_slurm_in_job())
         return DT_OK;
-    char *answer = helper ? ask(helper, deadline_s) : NULL;
+    DT_FREED char *answer = helper ? ask(helper, deadline_s) : NULL;
     dt_status status = answer ? take_answer(answer, out) : DT_OK;
-    free(answer);
     DT_THEN(status, take_variables(out));
     if (status < 0)
         dt_slurm_facts_finish(out);

@@ -72,14 +72,12 @@ static dt_status measure_rate(void *context, void *value)
 {
     const struct question *q = context;
     struct group_rate *rate = value;
-    int *ranks = malloc((size_t)q->ranks * sizeof *ranks);
+    DT_FREED int *ranks = malloc((size_t)q->ranks * sizeof *ranks);
     DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", q->ranks));
     *rate = (struct group_rate){.ranks = q->ranks, .stride = q->stride};
     for (int i = 0; i < rate->ranks; i++)
         ranks[i] = i * rate->stride;
-    dt_status status = dt_sim_links_nccl(q->bounds->links, ranks, rate->ranks, &rate->comm);
-    free(ranks);
-    DT_TRY(status);
+    DT_TRY(dt_sim_links_nccl(q->bounds->links, ranks, rate->ranks, &rate->comm));
     rate->all_reduce_s_per_byte = best_s_per_byte(&rate->comm, DT_SIM_ALL_REDUCE);
     rate->gather_s_per_byte = fmin(best_s_per_byte(&rate->comm, DT_SIM_ALL_GATHER), best_s_per_byte(&rate->comm, DT_SIM_REDUCE_SCATTER));
     return DT_OK;

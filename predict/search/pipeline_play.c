@@ -12,10 +12,11 @@
  * experiment_partition. */
 static dt_status find_blocks(const struct experiment *e, int virtual_stages, int *blocks)
 {
-    int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first), block = 0;
+    int block = 0;
+    DT_FREED int *first = malloc(((size_t)virtual_stages + 1) * sizeof *first);
     DT_TRY(dt_allocated(first, "no host memory for %d stages", virtual_stages));
-    dt_status status = experiment_partition(e, virtual_stages, first);
-    for (int v = 0; status == DT_OK && v < virtual_stages; v++) {
+    DT_TRY(experiment_partition(e, virtual_stages, first));
+    for (int v = 0; v < virtual_stages; v++) {
         while (block < dt_model_blocks(&e->model) && dt_block_layer(e->model.family, block) < first[v])
             block++;
         blocks[v] = 0;
@@ -24,8 +25,7 @@ static dt_status find_blocks(const struct experiment *e, int virtual_stages, int
             block++;
         }
     }
-    free(first);
-    return status;
+    return DT_OK;
 }
 
 struct pipeline_play {

@@ -75,12 +75,10 @@ static void describe(const struct recordings *r, const struct alone *what, int l
 static dt_status record(const struct recordings *r, const struct alone *what, const struct experiment *e, int rank,
                         struct simulated_work *out)
 {
-    struct simulated_system *system;
+    DT_DESTROYED(simulated_system_destroy) struct simulated_system *system = NULL;
     DT_TRY(simulated_system_create_on(r->machine, e, &system));
     system->costs.interpreter_sharers = what->sharers;
-    dt_status status = simulated_work_record(e, system, rank, out);
-    simulated_system_destroy(system);
-    return status;
+    return simulated_work_record(e, system, rank, out);
 }
 
 static dt_status record_alone(const struct recordings *r, const struct alone *what, int layers, int micro_batches,

@@ -37,12 +37,10 @@ double search_floor_rate(const struct search_options *options, const struct expe
 dt_status search_simulate(const struct simulated_machine *machine, const struct experiment *e, const struct measure_hooks *hooks,
                           struct measure_result *out)
 {
-    struct simulated_system *system;
+    DT_DESTROYED(simulated_system_destroy) struct simulated_system *system = NULL;
     *out = (struct measure_result){0};
     DT_TRY(simulated_system_create_on(machine, e, &system));
-    dt_status status = simulation_run_symmetric(e, system, hooks, out);
-    simulated_system_destroy(system);
-    return status;
+    return simulation_run_symmetric(e, system, hooks, out);
 }
 
 double search_peak_bytes(const struct measure_result *result)

@@ -52,7 +52,7 @@ static dt_status read_value(const struct axis *axis, const char *text, const cha
 {
     const struct dt_table *table = experiment_table();
     char assignment[256], where[64], error[512];
-    struct cJSON *object = NULL;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     struct experiment scratch = {0};
     *out = (struct axis_value){0};
     if (strlen(text) >= sizeof out->text)
@@ -66,7 +66,6 @@ static dt_status read_value(const struct axis *axis, const char *text, const cha
         memcpy(out->bytes, (const char *)&scratch + axis->field->offset, bytes_of(axis));
         snprintf(out->text, sizeof out->text, "%s", text);
     }
-    dt_json_destroy(object);
     if (status < 0 && strncmp(dt_error_message(), "--set ", 6) == 0) { /* replace the name of the option in the reader's text */
         snprintf(error, sizeof error, "%s", dt_error_message() + 6);
         return dt_fail(status, "--%s %s", option, error);
@@ -236,18 +235,16 @@ static dt_status take(struct space *s, int number, int value, struct candidate *
 static dt_status take_proposed(struct space *s, int number, struct candidate *candidate, struct experiment *e)
 {
     struct axis *axis = &s->axes[number];
-    struct proposal *p = malloc(sizeof *p);
+    DT_FREED struct proposal *p = malloc(sizeof *p);
     int value;
     DT_TRY(dt_allocated(p, "no host memory for a space"));
     *p = (struct proposal){.scope = &s->scope, .experiment = e};
     axis->row->propose(p);
-    dt_status status = DT_OK;
-    for (int i = 0; status == DT_OK && i < p->count; i++) {
-        status = value_number(axis, p->texts[i], "allow", &value);
-        DT_THEN(status, take(s, number, value, candidate, e));
+    for (int i = 0; i < p->count; i++) {
+        DT_TRY(value_number(axis, p->texts[i], "allow", &value));
+        DT_TRY(take(s, number, value, candidate, e));
     }
-    free(p);
-    return status;
+    return DT_OK;
 }
 
 /* Make every combination of the axes from `number` on. */

@@ -113,26 +113,22 @@ static dt_status collect(const struct writing *w, const struct dt_foreign_tensor
 
 static dt_status write_tensor(const struct writing *w, const struct dt_tensor *tensor, FILE *to)
 {
-    char *theirs = malloc(tensor->bytes), *made = malloc(tensor->bytes);
-    dt_status status = dt_allocated(theirs && made ? theirs : NULL, "no host memory for the tensor %s", tensor->name);
-    for (int i = 0; i < w->count && status == DT_OK; i++)
+    DT_FREED char *theirs = malloc(tensor->bytes), *made = malloc(tensor->bytes);
+    DT_TRY(dt_allocated(theirs && made ? theirs : NULL, "no host memory for the tensor %s", tensor->name));
+    for (int i = 0; i < w->count; i++)
         if (strcmp(w->ours[i].theirs, tensor->name) == 0)
-            status = collect(w, &w->ours[i], made, theirs);
-    if (status == DT_OK)
-        fwrite(theirs, 1, tensor->bytes, to);
-    free(theirs);
-    free(made);
-    return status;
+            DT_TRY(collect(w, &w->ours[i], made, theirs));
+    fwrite(theirs, 1, tensor->bytes, to);
+    return DT_OK;
 }
 
 /* The tensors of one file are consecutive in the list. */
 static dt_status write_tensors(const struct writing *w, struct dt_tensor *first, int count, FILE *to)
 {
-    char *header;
+    DT_FREED char *header = NULL;
     size_t bytes;
     DT_TRY(dt_tensor_header(first, count, &header, &bytes));
     fwrite(header, 1, bytes, to);
-    free(header);
     for (int i = 0; i < count; i++)
         DT_TRY(write_tensor(w, &first[i], to));
     return DT_OK;
@@ -162,15 +158,14 @@ static dt_status write_file(struct writing *w, int file)
 /* Owns the tree, also after a failure. */
 static dt_status write_json(const struct writing *w, const char *name, struct cJSON *tree)
 {
-    char path[PATH_MAX], *text;
+    char path[PATH_MAX];
+    DT_FREED char *text = NULL;
     dt_status status = dt_allocated(tree, "no host memory for %s", name);
     DT_THEN(status, dt_json_print(tree, DT_JSON_INDENT, &text));
     dt_json_destroy(tree);
     DT_TRY(status);
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
-    status = dt_output_write(path, text);
-    free(text);
-    return status;
+    return dt_output_write(path, text);
 }
 
 /* Owns the config. The config is written last: a folder without one is no model. */

@@ -73,13 +73,12 @@ dt_status checkpoint_sync_folder(const char *path)
 
 static dt_status take_shape(const cJSON *shape, const char *path, struct checkpoint_index *out)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     if (!shape)
         return DT_OK;
     DT_TRY(dt_json_print(shape, DT_JSON_COMPACT, &text));
     size_t length = strlen(text);
     memcpy(out->shape, text, length < sizeof out->shape ? length + 1 : 0);
-    free(text);
     return length < sizeof out->shape ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: the index is damaged", path);
 }
 
@@ -106,13 +105,11 @@ static dt_status take_index(const cJSON *object, const char *path, struct checkp
 dt_status checkpoint_index_read(const char *path, struct checkpoint_index *out)
 {
     char name[PATH_MAX];
-    struct cJSON *object;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     *out = (struct checkpoint_index){0};
     snprintf(name, sizeof name, "%s/%s", path, INDEX);
     DT_TRY(dt_json_read(name, name, &object));
-    dt_status status = take_index(object, name, out);
-    dt_json_destroy(object);
-    return status;
+    return take_index(object, name, out);
 }
 
 static dt_status write_index(const char *path, const char *text)
@@ -128,7 +125,8 @@ static dt_status write_index(const char *path, const char *text)
 
 dt_status checkpoint_index_write(const char *path, const struct checkpoint_index *index)
 {
-    char *text = NULL;
+    DT_FREED char *text = NULL;
+    DT_DESTROYED(dt_json_destroy)
     struct cJSON *object = dt_json_object("format: %s, steps: %d, folder: %s, model: %s, optimizer: %s, bytes: %p", FORMAT, index->steps,
                                           index->folder, index->model, index->optimizer, dt_json_numbers(index->bytes, index->count));
     if (*index->shape)
@@ -136,11 +134,8 @@ dt_status checkpoint_index_write(const char *path, const struct checkpoint_index
     if (index->loss_scale > 0)
         dt_json_add(&object, "loss_scale: %g, good_steps: %g, skipped_steps: %g", index->loss_scale, index->good_steps,
                     index->skipped_steps);
-    dt_status status = object ? dt_json_print(object, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an index");
-    dt_json_destroy(object);
-    DT_THEN(status, write_index(path, text));
-    free(text);
-    return status;
+    DT_TRY(object ? dt_json_print(object, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for an index"));
+    return write_index(path, text);
 }
 
 bool checkpoint_exists(const char *path)

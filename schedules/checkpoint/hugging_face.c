@@ -65,15 +65,13 @@ static dt_status add_files_of(struct sources *s, const char *folder, const char 
 static dt_status open_files(struct sources *s, const char *folder)
 {
     char path[PATH_MAX];
-    struct cJSON *index;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *index = NULL;
     if (!has(folder, INDEX))
         return has(folder, ALONE) ? add_file(s, folder, ALONE)
                                   : dt_fail(DT_ERR_INVALID, "neither %s nor %s is there; other formats are not read", ALONE, INDEX);
     path_of(folder, INDEX, path);
     DT_TRY(dt_json_read(path, path, &index));
-    dt_status status = add_files_of(s, folder, path, dt_json_at(index, "weight_map"));
-    dt_json_destroy(index);
-    return status;
+    return add_files_of(s, folder, path, dt_json_at(index, "weight_map"));
 }
 
 /* ---- tensors ---- */

@@ -132,14 +132,13 @@ size_t piece_bytes(const struct piece *piece)
 
 dt_status checkpoint_size_of(const struct checkpoint_rank *rank, struct checkpoint_size *out)
 {
-    struct pieces pieces;
+    DT_ENDED(pieces_finish) struct pieces pieces = {0};
     *out = (struct checkpoint_size){0};
     dt_status status = pieces_find(rank, &pieces);
     for (int i = 0; i < pieces.count; i++) {
         out->saved += pieces.all[i].own ? (double)piece_bytes(&pieces.all[i]) : 0;
         out->loaded += (double)piece_bytes(&pieces.all[i]);
     }
-    pieces_finish(&pieces);
     return status;
 }
 

@@ -103,18 +103,14 @@ static struct dt_tensor entry_of(const struct piece *piece)
 
 static dt_status write_header(struct writer *w, const struct pieces *pieces)
 {
-    char *header;
+    DT_FREED char *header = NULL;
     size_t bytes;
-    struct dt_tensor *entries = calloc((size_t)pieces->count + 1, sizeof *entries);
+    DT_FREED struct dt_tensor *entries = calloc((size_t)pieces->count + 1, sizeof *entries);
     DT_TRY(dt_allocated(entries, "no host memory for the header of %d tensors", pieces->count));
     for (int i = 0; i < pieces->count; i++)
         entries[i] = entry_of(&pieces->all[i]);
-    dt_status status = dt_tensor_header(entries, pieces->count, &header, &bytes);
-    free(entries);
-    DT_TRY(status);
-    status = write_bytes(w, header, bytes);
-    free(header);
-    return status;
+    DT_TRY(dt_tensor_header(entries, pieces->count, &header, &bytes));
+    return write_bytes(w, header, bytes);
 }
 
 static dt_status write_all(struct writer *w, const struct pieces *pieces)
@@ -173,13 +169,12 @@ static void name_folder(const char *path, int steps, char *out, size_t out_bytes
  * failure. */
 static dt_status describe(const struct checkpoint_rank *rank, struct checkpoint_index *out)
 {
-    char *shape;
+    DT_FREED char *shape = NULL;
     *out = (struct checkpoint_index){.count = dt_comm_size(rank->world)};
     snprintf(out->optimizer, sizeof out->optimizer, "%s", experiment_is_adam(rank->experiment) ? "adam" : "sgd");
     checkpoint_model_text(&rank->experiment->model, out->model, sizeof out->model);
     DT_TRY(model_shape_write(&rank->experiment->model, &shape));
     snprintf(out->shape, sizeof out->shape, "%s", shape);
-    free(shape);
     out->bytes = calloc((size_t)out->count, sizeof *out->bytes);
     return dt_allocated(out->bytes, "no host memory for %d ranks", out->count);
 }

@@ -20,6 +20,7 @@ struct experiment_list {
 /* An empty list. Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status experiment_list_create(struct experiment_list **out);
 void experiment_list_destroy(struct experiment_list *list); /* takes NULL */
+DT_DESTROYS(experiment_list_destroy, struct experiment_list)
 
 /* Append a copy of the experiment. Errors: DT_ERR_HOST_MEMORY. */
 dt_status experiment_list_add(struct experiment_list *list, const struct experiment *experiment);

@@ -70,11 +70,9 @@ static dt_status make_replica_of(struct buckets *b, size_t *offset_elems)
 static dt_status make_replica(struct buckets *b)
 {
     int group_count = b->base.setup.stage->group_count;
-    size_t *offset_elems = calloc((size_t)group_count, sizeof *offset_elems);
+    DT_FREED size_t *offset_elems = calloc((size_t)group_count, sizeof *offset_elems);
     DT_TRY(dt_allocated(offset_elems, "no host memory for %d groups", group_count));
-    dt_status status = make_replica_of(b, offset_elems);
-    free(offset_elems);
-    return status;
+    return make_replica_of(b, offset_elems);
 }
 
 dt_status buckets_fetch(struct data_parallel *dp, int g, struct resident *to)

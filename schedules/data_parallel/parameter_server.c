@@ -38,7 +38,7 @@ static dt_status server_divide(struct buckets *b)
 {
     const struct dp_setup *s = &b->base.setup;
     int servers = s->experiment->parameter_server.servers, rank = dt_comm_rank(s->replicas);
-    size_t *load_elems = calloc((size_t)servers, sizeof *load_elems);
+    DT_FREED size_t *load_elems = calloc((size_t)servers, sizeof *load_elems);
     DT_TRY(dt_allocated(load_elems, "no host memory for %d parameter servers", servers));
     for (int i = 0; i < b->bucket_count; i++)
         b->buckets[i].server = -1;
@@ -53,7 +53,6 @@ static dt_status server_divide(struct buckets *b)
         bucket->own_first_elem = bucket->first_elem;
         bucket->own_elems = bucket->server == rank ? bucket->elems : 0;
     }
-    free(load_elems);
     return DT_OK;
 }
 

@@ -213,7 +213,7 @@ static dt_status make_plan(const struct contents *c, int rank, uint8_t *done, st
 
 static dt_status make_plans(const struct order_shape *shape, const struct contents *c, struct plan *plans)
 {
-    uint8_t *done = malloc((size_t)plans[0].parts * (size_t)shape->micro_batches);
+    DT_FREED uint8_t *done = malloc((size_t)plans[0].parts * (size_t)shape->micro_batches);
     dt_status status = dt_allocated(done, "no host memory for %d micro-batches", shape->micro_batches);
     for (int rank = 0; status == DT_OK && rank < shape->stages; rank++) {
         status = make_plan(c, rank, done, &plans[rank]);
@@ -222,7 +222,6 @@ static dt_status make_plans(const struct order_shape *shape, const struct conten
             status = dt_fail(DT_ERR_INVALID, "%s: rank %d keeps %g micro-batches; pipeline.memory_limit is %d", c->name, rank, kept,
                              shape->memory_limit);
     }
-    free(done);
     return status;
 }
 

@@ -69,8 +69,8 @@ static void assign(struct plan *plan, struct life *lives, bool *used)
 dt_status plan_assign_slots(struct plan *plan)
 {
     size_t places = (size_t)plan->parts * (size_t)plan->micro_batches;
-    struct life *lives = calloc(places, sizeof *lives);
-    bool *used = calloc(places, sizeof *used);
+    DT_FREED struct life *lives = calloc(places, sizeof *lives);
+    DT_FREED bool *used = calloc(places, sizeof *used);
     bool all = lives && used;
     plan->slots = 0;
     if (all) {
@@ -83,8 +83,6 @@ dt_status plan_assign_slots(struct plan *plan)
                 a->segment = (uint16_t)lives[(a->part - 1) * (size_t)plan->micro_batches + a->micro_batch].slot;
         }
     }
-    free(used);
-    free(lives);
     return all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the slots of %d micro-batches", plan->micro_batches);
 }
 

@@ -69,7 +69,7 @@ dt_status plans_of_stages(const struct pipeline_order *order, const struct order
 dt_status plan_order_bubble(const struct pipeline_order *order, const struct order_shape *shape, double *out)
 {
     struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
-    struct rank_time *ranks = calloc((size_t)shape->stages, sizeof *ranks);
+    DT_FREED struct rank_time *ranks = calloc((size_t)shape->stages, sizeof *ranks);
     dt_status status = plans && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
     double busy = 0, end = 0;
     DT_THEN(status, plans_make(order, shape, plans));
@@ -79,7 +79,6 @@ dt_status plan_order_bubble(const struct pipeline_order *order, const struct ord
         end = ranks[stage].end > end ? ranks[stage].end : end;
     }
     *out = end > 0 ? 1 - busy / (end * shape->stages) : 0;
-    free(ranks);
     plans_destroy(plans, shape->stages);
     return status;
 }

@@ -324,7 +324,7 @@ struct rank_time plan_rank_time(const struct plan *plan, const struct plan_times
 
 dt_status plan_time(const struct plan *plans, int stages, const struct plan_times *times, struct rank_time *out)
 {
-    double **ends = calloc((size_t)stages, sizeof *ends);
+    DT_FREED double **ends = calloc((size_t)stages, sizeof *ends);
     dt_status status = dt_allocated(ends, "no host memory for the times of %d stages", stages);
     for (int rank = 0; status == DT_OK && rank < stages; rank++) {
         ends[rank] = malloc((size_t)plans[rank].count * sizeof **ends);
@@ -337,7 +337,6 @@ dt_status plan_time(const struct plan *plans, int stages, const struct plan_time
             out[rank] = plan_rank_time(&plans[rank], times, ends[rank]);
         free(ends[rank]);
     }
-    free(ends);
     return status;
 }
 

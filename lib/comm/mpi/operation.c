@@ -293,7 +293,7 @@ static dt_status run_reduce(struct collective *c, const struct dt_comm_operation
 {
     size_t width = c->element_bytes, block_elems = (size_t)c->comm->base.size * LONGEST_SUM_BYTES / width;
     dt_status status = DT_OK;
-    char *sums = NULL;
+    DT_FREED char *sums = NULL;
     for (size_t done = 0; done < o->count_elems && status == DT_OK; done += block_elems) {
         set_parts(c, o->count_elems - done < block_elems ? o->count_elems - done : block_elems, false);
         c->in = (const char *)o->send + done * width;
@@ -308,7 +308,6 @@ static dt_status run_reduce(struct collective *c, const struct dt_comm_operation
         }
         status = run(c);
     }
-    free(sums);
     return status;
 }
 

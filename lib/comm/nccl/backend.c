@@ -212,15 +212,14 @@ static void find_board(const struct dt_device *device, char *out, size_t out_byt
 static dt_status greet(struct nccl_comm *world, int version)
 {
     struct dt_device_info info;
-    struct greeting mine = {.version = version}, *all = calloc((size_t)world->base.size, sizeof *all);
+    struct greeting mine = {.version = version};
+    DT_FREED struct greeting *all = calloc((size_t)world->base.size, sizeof *all);
     DT_TRY(dt_allocated(all, "no host memory for %d ranks", world->base.size));
     dt_device_info(world->base.device, &info);
     snprintf(mine.uuid, sizeof mine.uuid, "%s", info.uuid);
     find_board(world->base.device, mine.board, sizeof mine.board);
-    dt_status status = dt_nccl_gather(world, "the first exchange", &mine, sizeof mine, all, world->base.options.init_timeout_s);
-    DT_THEN(status, check_greetings(world->family, all, world->base.size));
-    free(all);
-    return status;
+    DT_TRY(dt_nccl_gather(world, "the first exchange", &mine, sizeof mine, all, world->base.options.init_timeout_s));
+    return check_greetings(world->family, all, world->base.size);
 }
 
 /* NCCL assumes that two ranks of one host have different GPUs, so each rank reports a different
@@ -387,12 +386,10 @@ static dt_status nccl_subset(struct dt_comm *base, const struct dt_comm_members 
     struct nccl_comm *parent = dt_nccl_of(base);
     struct nccl_family *f = parent->family;
     struct membership mine = {members->count, ((uint64_t)f->world_rank + 1) << 32 | ++f->groups};
-    struct membership *all = calloc((size_t)base->size, sizeof *all);
+    DT_FREED struct membership *all = calloc((size_t)base->size, sizeof *all);
     DT_TRY(dt_allocated(all, "no host memory for %d ranks", base->size));
-    dt_status status = dt_nccl_gather(parent, "subset", &mine, sizeof mine, all, base->options.init_timeout_s);
-    DT_THEN(status, create_subset(parent, all, members, name, out));
-    free(all);
-    return status;
+    DT_TRY(dt_nccl_gather(parent, "subset", &mine, sizeof mine, all, base->options.init_timeout_s));
+    return create_subset(parent, all, members, name, out);
 }
 
 /* ---- other entries ---- */

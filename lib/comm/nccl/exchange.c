@@ -52,7 +52,7 @@ dt_status dt_nccl_host_reduce(struct dt_comm *base, const double *mine, int coun
 dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int count, const void *mine, size_t bytes, void *all)
 {
     struct nccl_comm *comm = dt_nccl_of(base);
-    int *members = malloc((size_t)count * sizeof *members);
+    DT_FREED int *members = malloc((size_t)count * sizeof *members);
     DT_TRY(dt_allocated(members, "no host memory for %d ranks", count));
     struct dt_rendezvous_group among = {.ranks = members, .size = count, .gatherings = comm->gathered_among++};
     for (int i = 0; i < count; i++) {
@@ -60,10 +60,7 @@ dt_status dt_nccl_host_gather_among(struct dt_comm *base, const int *ranks, int 
         among.rank = ranks[i] == base->rank ? i : among.rank;
     }
     among.id = ((uint64_t)members[0] + 1) << 32 | (comm->group.id & UINT32_MAX) << 16 | UINT16_MAX;
-    dt_status status = comm->family->aborted
-                           ? dt_nccl_is_over(comm->family)
-                           : exchanged(comm, dt_rendezvous_all_gather(comm->family->rendezvous, &among, "host_gather_among", mine, bytes,
-                                                                      all, base->options.step_timeout_s));
-    free(members);
-    return status;
+    return comm->family->aborted ? dt_nccl_is_over(comm->family)
+                                 : exchanged(comm, dt_rendezvous_all_gather(comm->family->rendezvous, &among, "host_gather_among", mine,
+                                                                            bytes, all, base->options.step_timeout_s));
 }

@@ -144,7 +144,7 @@ static bool describe_wait(struct nccl_comm *comm, uint64_t sequence, double wait
 {
     size_t slot = sequence % DT_COMM_RING, size = (size_t)comm->base.size;
     const struct dt_comm_entry *entry = &comm->base.ring[slot];
-    struct dt_rendezvous_progress *progress = calloc(size, sizeof *progress);
+    DT_FREED struct dt_rendezvous_progress *progress = calloc(size, sizeof *progress);
     bool *flags = calloc(3 * size, sizeof *flags), *answered = flags, *behind = flags + size, *silent = behind + size;
     char who[300] = "";
     bool any_behind = false, any_silent = false;
@@ -164,7 +164,6 @@ static bool describe_wait(struct nccl_comm *comm, uint64_t sequence, double wait
         if (any_behind || any_silent)
             snprintf(who + used, sizeof who - used, any_behind ? ", still before it" : ", from which nothing is heard");
     }
-    free(progress);
     free(flags);
     snprintf(text, text_bytes, "%s: operation %llu of communicator %s, %llu bytes, rank %d of %d: waited %.3g s for %s",
              dt_comm_kind_name(entry->kind), (unsigned long long)sequence, comm->base.name, (unsigned long long)entry->bytes,
