@@ -171,7 +171,6 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     DT_TRY(network_bounds_summing(b->network, e, &mesh, samples, e->strategy.order->halves, &sums));
     double blocks = dt_model_blocks(&e->model), again_s = 0;
     double work = alone.compute_s + blocks * (sums.forward + sums.again + sums.backward);
-    out->micro_batch_s = work / stages;
     if (stages > 1 && e->paradigm == PARADIGM_PDP && b->machine->profile.schedule.keeps_last_chunk && alone.block_forward_s > 0) {
         again_s = alone.block_forward_s + sums.forward; /* forward of all chunks but the last is recomputed */
         work += blocks * again_s * (e->pipeline.chunks - 1.0) / e->pipeline.chunks;

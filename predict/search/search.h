@@ -236,7 +236,6 @@ struct bound {
     double bytes; /* on the device of the rank that needs most */
     double step_s;
     double compute_s, host_s, network_s, host_link_s; /* each of these times alone; host_s: to issue the kernels */
-    double micro_batch_s;                             /* time of each further micro-batch */
     struct pass_times passes;                         /* of a pipeline */
 };
 
@@ -246,37 +245,24 @@ dt_status bounds_find(struct bounds *bounds, const struct experiment *experiment
 /* Bytes that a GPU has for tensors, after what the profile's allocator loses. */
 double bounds_capacity_bytes(const struct simulated_machine *machine, const struct simulated_system *system);
 
-/* Lower bounds of a candidate with many micro-batches, from a simulation of the same with few
- * ("short form").
- *
- * More micro-batches never need less memory; and each further one takes at least the time
- * micro_batch_s (struct bound). Candidates with different batches have the same short form if their
- * micro-batches have the same size, so one simulation serves many of them. Pipelines whose backward
- * is in halves are played instead (pipeline_play.c). */
+/* A lower bound of a candidate's memory, from a recorded step of few of its micro-batches ("short
+ * form"): more micro-batches never need less memory. Candidates with different batches have the same
+ * short form if their micro-batches have the same size, so one recording serves many of them. */
 
 struct short_forms;
 
-/* Owner of *out: the caller. machine outlives it. stop (NULL: never) ends a simulation. Errors:
- * DT_ERR_HOST_MEMORY. */
-dt_status short_forms_create(const struct simulated_machine *machine, double capacity_bytes, bool (*stop)(void *context), void *context,
-                             struct short_forms **out);
+/* Owner of *out: the caller. machine outlives it. Errors: DT_ERR_HOST_MEMORY. */
+dt_status short_forms_create(const struct simulated_machine *machine, double capacity_bytes, struct short_forms **out);
 void short_forms_destroy(struct short_forms *forms); /* takes NULL */
 
 struct short_form {
-    bool exists; /* false: the experiment itself has few micro-batches, so simulating it is as fast; the other members are not set */
     bool fits;
-    double bytes;  /* at least, on the device of the rank that needs most */
-    double step_s; /* least time of the whole experiment; 0: unknown */
+    double bytes; /* at least, on the device of the rank that needs most */
 };
 
-/* Whether a few of its micro-batches fit, which is the fastest test. step_s is not set. For any
- * number of threads. Errors: as below. */
+/* Whether a few of the experiment's micro-batches fit. For any number of threads. Errors: the
+ * simulator's. */
 dt_status short_forms_fit(struct short_forms *forms, const struct experiment *experiment, struct short_form *out);
-
-/* The short form of an experiment with this bound. For any number of threads. Errors:
- * DT_ERR_INTERRUPTED, and the simulator's own. */
-dt_status short_forms_find(struct short_forms *forms, const struct experiment *experiment, const struct bound *bound,
-                           struct short_form *out);
 
 /* ---- which candidate is better ---- */
 
@@ -310,8 +296,8 @@ double search_floor_rate(const struct search_options *options, const struct expe
  *
  * First the best bound of each paradigm is simulated, with and without a pipeline and tensor
  * groups. Then candidates are taken in the order of their bounds (bounds.c), and get better ones: a
- * pipeline's order is played with the times of its passes (pipeline_play.c), and short forms are
- * simulated (short_form.c). Candidates that cannot fit are left out; the others are simulated, each
+ * pipeline's order is played with the times of its passes (pipeline_play.c), and few micro-batches
+ * are recorded (short_form.c). Candidates that cannot fit are left out; the others are simulated, each
  * on one thread, until the bound of the next one is worse than the `top` best results: no later one
  * can be among them. Where the best of each kind are wanted, a candidate is also left out if its
  * bound is worse than the best result of its kind. So the result is the same as if all were

@@ -15,7 +15,7 @@ enum { FAMILIES = 4 * PARADIGM_ROOM, LEVELS = 12, LEVEL_OF_FIRST = 4 };
  * longer. */
 enum look {
     LOOK_PLAYED, /* a pipeline's order is played (pipeline_play.c) */
-    LOOK_SHORT,  /* few micro-batches are simulated (short_form.c) */
+    LOOK_SHORT,  /* few micro-batches are recorded (short_form.c) */
     LOOK_WHOLE,  /* the whole experiment is simulated */
 };
 
@@ -75,7 +75,7 @@ struct task {
  * bucket has one group of layers. */
 bool search_are_twins(const struct search *search, int left, int right);
 
-/* For short_forms_create and simulations; context: the search. */
+/* For simulations; context: the search. */
 bool search_is_stopped(void *context);
 
 /* What to do next; the lock is held. */

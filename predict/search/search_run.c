@@ -163,7 +163,7 @@ static int by_score(const void *left, const void *right)
 static dt_status sort_candidates(const struct search *s, bool by_bound, int *out, int *kept)
 {
     int count = s->result->count;
-    struct ordered *ordered = malloc(((size_t)count + 1) * sizeof *ordered);
+    DT_FREED struct ordered *ordered = malloc(((size_t)count + 1) * sizeof *ordered);
     *kept = 0;
     DT_TRY(dt_allocated(ordered, "no host memory for %d candidates", count));
     for (int i = 0; i < count; i++) {
@@ -174,7 +174,6 @@ static dt_status sort_candidates(const struct search *s, bool by_bound, int *out
     qsort(ordered, (size_t)*kept, sizeof *ordered, by_score);
     for (int i = 0; i < *kept; i++)
         out[i] = ordered[i].index;
-    free(ordered);
     return DT_OK;
 }
 
@@ -182,7 +181,8 @@ static dt_status sort_candidates(const struct search *s, bool by_bound, int *out
  * best are then found soonest. Then level by level. */
 static dt_status order_candidates(struct search *s)
 {
-    int all, count = s->result->count, placed = 0, *by_bound = malloc(((size_t)count + 1) * sizeof *by_bound);
+    int all, count = s->result->count, placed = 0;
+    DT_FREED int *by_bound = malloc(((size_t)count + 1) * sizeof *by_bound);
     dt_status status =
         by_bound ? sort_candidates(s, true, by_bound, &all) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d candidates", count);
     for (int level = LEVEL_OF_FIRST; status == DT_OK && level < LEVELS; level++) {
@@ -191,14 +191,13 @@ static dt_status order_candidates(struct search *s)
                 s->order[placed++] = by_bound[i];
         s->level_end[level] = placed;
     }
-    free(by_bound);
     return status;
 }
 
 static dt_status prepare(struct search *s)
 {
     DT_TRY(simulated_system_create_on(s->machine, s->base, &s->system));
-    DT_TRY(short_forms_create(s->machine, bounds_capacity_bytes(s->machine, s->system), search_is_stopped, s, &s->shorts));
+    DT_TRY(short_forms_create(s->machine, bounds_capacity_bytes(s->machine, s->system), &s->shorts));
     DT_TRY(find_bounds(s));
     for (int f = 0; f < FAMILIES; f++)
         s->first_round[f].most_bytes = s->result->capacity_bytes;
@@ -263,7 +262,8 @@ static void drop_twins(struct search *s)
 static dt_status put_kinds_first(struct search *s)
 {
     struct search_result *r = s->result;
-    int *others = malloc(((size_t)r->ranked + 1) * sizeof *others), left = 0;
+    int left = 0;
+    DT_FREED int *others = malloc(((size_t)r->ranked + 1) * sizeof *others);
     DT_TRY(dt_allocated(others, "no host memory for %d candidates", r->ranked));
     for (int i = 0; i < r->ranked; i++) {
         int k = 0, index = r->ranking[i];
@@ -275,7 +275,6 @@ static dt_status put_kinds_first(struct search *s)
             r->ranking[r->kinds++] = index;
     }
     memcpy(r->ranking + r->kinds, others, (size_t)left * sizeof *others);
-    free(others);
     return DT_OK;
 }
 

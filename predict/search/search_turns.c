@@ -248,16 +248,17 @@ static void note(struct search *s, int index, const struct experiment *e, dt_sta
     tell_progress(s);
 }
 
-/* Record the result of a short form or a play. task->look is the next examination. The lock is
- * held. */
-static dt_status note_short_form(struct search *s, const struct task *task, const struct experiment *e, const struct short_form *form)
+/* Record the result of a short form, and of a play, whose step takes step_s at least (0: it was not
+ * played). task->look is the next examination. The lock is held. */
+static dt_status note_short_form(struct search *s, const struct task *task, const struct experiment *e, const struct short_form *form,
+                                 double step_s)
 {
     int index = task->index;
     const struct search_options *o = s->options;
     struct search_outcome *outcome = &s->result->outcomes[index];
     s->all[index].look = (uint8_t)task->look;
     outcome->bound.bytes = fmax(outcome->bound.bytes, form->bytes);
-    outcome->bound.step_s = fmax(outcome->bound.step_s, form->step_s);
+    outcome->bound.step_s = fmax(outcome->bound.step_s, step_s);
     if (!form->fits) {
         outcome->peak_bytes = form->bytes;
         outcome->state = SEARCH_TOO_LARGE;
@@ -284,12 +285,12 @@ static bool plays_for_long(const struct experiment *e)
 
 /* First what is faster: the test if a few micro-batches fit, or the time in which the order is
  * played. */
-static dt_status play(struct search *s, const struct experiment *e, const struct bound *bound, struct short_form *out)
+static dt_status play(struct search *s, const struct experiment *e, const struct bound *bound, struct short_form *out, double *step_s)
 {
-    *out = (struct short_form){.exists = true, .fits = true};
+    *out = (struct short_form){.fits = true};
     if (plays_for_long(e))
         DT_TRY(short_forms_fit(s->shorts, e, out));
-    return out->fits ? pipeline_played_s(e, &bound->passes, &out->step_s) : DT_OK;
+    return out->fits ? pipeline_played_s(e, &bound->passes, step_s) : DT_OK;
 }
 
 /* Examine the candidate without its whole simulation. task->look becomes LOOK_WHOLE if nothing else
@@ -298,15 +299,14 @@ static dt_status look_shortly(struct search *s, struct task *task, const struct 
 {
     struct bound bound = s->result->outcomes[task->index].bound;
     struct short_form form;
+    double step_s = 0;
     bool plays = task->look == LOOK_PLAYED && e->strategy.stages > 1;
     pthread_mutex_unlock(&s->lock);
-    dt_status status = plays ? play(s, e, &bound, &form) : short_forms_find(s->shorts, e, &bound, &form);
+    dt_status status = plays ? play(s, e, &bound, &form, &step_s) : short_forms_fit(s->shorts, e, &form);
     pthread_mutex_lock(&s->lock);
     DT_TRY(status);
     task->look = plays ? LOOK_SHORT : LOOK_WHOLE;
-    if (!form.exists)
-        return DT_OK;
-    status = note_short_form(s, task, e, &form);
+    status = note_short_form(s, task, e, &form, step_s);
     if (!task->opens || s->result->outcomes[task->index].state != SEARCH_NOT_NEEDED)
         task->index = -1; /* it waits for its turn, or is excluded */
     return status;
