@@ -72,24 +72,6 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status read_kinds(const char *text, bool kinds[DT_SIM_MESSAGE + 1])
-{
-    for (const char *at = text;; at++) {
-        size_t length = strcspn(at, ",");
-        int kind = 0;
-        while (dt_sim_measured_kind_name(kind) &&
-               (strlen(dt_sim_measured_kind_name(kind)) != length || strncmp(dt_sim_measured_kind_name(kind), at, length) != 0))
-            kind++;
-        if (!dt_sim_measured_kind_name(kind))
-            return dt_fail(DT_ERR_INVALID, "--collective %.80s: %.*s is not a collective; dtbench bench --help names them", text,
-                           (int)length, at);
-        kinds[kind] = true;
-        at += length;
-        if (!*at)
-            return DT_OK;
-    }
-}
-
 static dt_status add_size(struct calibration_bench *b, double bytes, const char *text)
 {
     if (bytes < sizeof(float) || bytes > 0x1p40)
@@ -119,12 +101,6 @@ static dt_status read_sizes(const char *text, struct calibration_bench *b)
     return DT_OK;
 }
 
-static dt_status read_count(const char *name, const char *text, int otherwise, int most, int *out)
-{
-    *out = otherwise;
-    return text ? options_read_count(name, text, most, out) : DT_OK;
-}
-
 static dt_status check_options(void *options_read)
 {
     struct command_options *o = options_read;
@@ -135,13 +111,14 @@ static dt_status check_options(void *options_read)
         return dt_fail(DT_ERR_INVALID, "--device %.40s: expected cpu, cuda or sim", device);
     snprintf(o->request.device, sizeof o->request.device, "%s", device);
     b->product = o->product;
-    DT_TRY(read_kinds(o->kinds ? o->kinds : DEFAULT_KINDS, b->kinds));
+    DT_TRY(options_read_words("collective", o->kinds ? o->kinds : DEFAULT_KINDS, kind_choice, b->kinds));
     DT_TRY(read_sizes(o->bytes ? o->bytes : DEFAULT_BYTES, b));
-    DT_TRY(read_count("ranks", o->ranks, 0, MOST_RANKS, &o->world));
-    DT_TRY(read_count("group", o->group, 0, MOST_RANKS, &b->group));
-    DT_TRY(read_count("stride", o->stride, 1, MOST_RANKS, &b->stride));
+    b->stride = 1;
+    DT_TRY(options_read_count("ranks", o->ranks, MOST_RANKS, &o->world));
+    DT_TRY(options_read_count("group", o->group, MOST_RANKS, &b->group));
+    DT_TRY(options_read_count("stride", o->stride, MOST_RANKS, &b->stride));
     DT_TRY(options_read_count("repeat", o->repetitions ? o->repetitions : DEFAULT_REPETITIONS, CALIBRATION_REPETITIONS, &b->repetitions));
-    DT_TRY(read_count("threads", o->threads, 0, MOST_RANKS, &o->request.threads));
+    DT_TRY(options_read_count("threads", o->threads, MOST_RANKS, &o->request.threads));
     if (kind->simulated && (o->product || b->stride > 1))
         return dt_fail(DT_ERR_INVALID, "%s: only with --device cpu or cuda; device sim predicts the collective's time alone",
                        o->product ? "--beside" : "--stride");
@@ -196,7 +173,8 @@ static struct cJSON *metrics_of(const struct dt_sim_measured *m, const struct ca
 static dt_status write_record(const struct command_options *o, const struct calibration *c, int index, bool beside,
                               const struct cJSON *provenance, struct dt_record_file *to)
 {
-    char *config_text, *line, hash[20];
+    char hash[20];
+    DT_FREED char *config_text = NULL, *line = NULL;
     const struct dt_sim_measured *m = &c->collectives.entries[index];
     struct cJSON *config = config_of(o, m, beside);
     DT_TRY(dt_allocated(config, "no memory for a record"));
@@ -206,25 +184,21 @@ static dt_status write_record(const struct command_options *o, const struct cali
         return status;
     }
     snprintf(hash, sizeof hash, "%016" PRIx64, dt_hash_fnv1a(config_text, strlen(config_text)));
-    free(config_text);
+    DT_DESTROYED(dt_json_destroy)
     struct cJSON *record =
         dt_json_object("schema_version: %d, config: %p, config_hash: %s, status: %s, error: %p, losses: %p, metrics: %p, "
                        "provenance: %p",
                        DT_RECORD_SCHEMA_VERSION, config, hash, "ok", dt_json_text(NULL), dt_json_array(),
                        metrics_of(m, &c->times[index], beside), cJSON_Duplicate(provenance, true));
     DT_TRY(dt_allocated(record, "no memory for a record"));
-    status = dt_json_print(record, DT_JSON_SPACED, &line);
-    dt_json_destroy(record);
-    DT_TRY(status);
-    status = dt_record_append(to, line);
-    free(line);
-    return status;
+    DT_TRY(dt_json_print(record, DT_JSON_SPACED, &line));
+    return dt_record_append(to, line);
 }
 
 static dt_status write_records(const struct command_options *o, const struct calibration *c, double started_s, struct dt_record_file *to)
 {
     char processor[96];
-    struct cJSON *provenance;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *provenance = NULL;
     dt_machine_processor_name(processor, sizeof processor);
     const struct dt_provenance_facts facts = {.device = o->request.device,
                                               .device_name = *c->gpu.name                ? c->gpu.name
@@ -241,7 +215,6 @@ static dt_status write_records(const struct command_options *o, const struct cal
         if (status == DT_OK && c->times[i].product_s > 0)
             status = write_record(o, c, i, true, provenance, to);
     }
-    dt_json_destroy(provenance);
     return status;
 }
 

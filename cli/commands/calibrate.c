@@ -62,19 +62,12 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* A whole number from 1 to `most` at the start of `text`; *end is where it ends. */
-static bool read_number(const char *text, long most, long *out, char **end)
-{
-    *out = strtol(text, end, 10);
-    return *end > text && *out >= 1 && *out <= most;
-}
-
 static dt_status parse_ranks(const char *text, struct campaign *plan)
 {
     char *end;
     for (const char *at = text;; at = end + 1) {
-        long ranks;
-        if (!read_number(at, MOST_RANKS, &ranks, &end) || (*end && *end != ','))
+        long ranks = strtol(at, &end, 10);
+        if (end == at || ranks < 1 || ranks > MOST_RANKS || (*end && *end != ','))
             return dt_fail(DT_ERR_INVALID, "--ranks %s: expected comma-separated integers from 1 to %d", text, MOST_RANKS);
         for (int i = 0; i < plan->world_count; i++)
             if (plan->worlds[i] == ranks)
@@ -83,23 +76,6 @@ static dt_status parse_ranks(const char *text, struct campaign *plan)
             return dt_fail(DT_ERR_INVALID, "--ranks %s: expected at most %d numbers", text, MOST_WORLDS);
         plan->worlds[plan->world_count++] = (int)ranks;
         if (!*end)
-            return DT_OK;
-    }
-}
-
-static dt_status parse_dtypes(const char *text, bool dtypes[DT_DTYPE_COUNT])
-{
-    for (const char *at = text;; at++) {
-        size_t length = strcspn(at, ",");
-        int dtype = 0;
-        while (dtype < DT_DTYPE_COUNT &&
-               (strlen(dt_dtype_name((enum dt_dtype)dtype)) != length || strncmp(dt_dtype_name((enum dt_dtype)dtype), at, length) != 0))
-            dtype++;
-        if (dtype == DT_DTYPE_COUNT)
-            return dt_fail(DT_ERR_INVALID, "--dtype %s: expected a comma-separated list of fp32, bf16, fp16", text);
-        dtypes[dtype] = true;
-        at += length;
-        if (!*at)
             return DT_OK;
     }
 }
@@ -137,21 +113,15 @@ static dt_status make_plan(void *options_read)
 {
     struct command_options *o = options_read;
     struct campaign *plan = &o->plan;
-    char *end;
     plan->request.quick = o->quick;
     DT_TRY(parse_device(o->device ? o->device : "cpu", plan));
     bool gpus = !calibration_shares(&plan->request);
     DT_TRY(gpus && !o->ranks ? ranks_of_gpus(o->device, plan) : parse_ranks(o->ranks ? o->ranks : "1,2,4", plan));
     if (gpus && o->threads)
         return dt_fail(DT_ERR_INVALID, "--threads: only with --device cpu");
-    if (o->threads) {
-        long threads;
-        if (!read_number(o->threads, MOST_THREADS, &threads, &end) || *end)
-            return dt_fail(DT_ERR_INVALID, "--threads %s: expected an integer from 1 to %d", o->threads, MOST_THREADS);
-        plan->request.threads = (int)threads;
-    }
+    DT_TRY(options_read_count("threads", o->threads, MOST_THREADS, &plan->request.threads));
     if (o->dtypes)
-        return parse_dtypes(o->dtypes, plan->request.dtypes);
+        return options_read_words("dtype", o->dtypes, dt_dtype_name, plan->request.dtypes);
     for (int dtype = 0; dtype < DT_DTYPE_COUNT; dtype++)
         plan->request.dtypes[dtype] = gpus || is_native((enum dt_dtype)dtype);
     return DT_OK;
@@ -225,15 +195,13 @@ static void describe_source(const struct calibration *calibration, bool quick, c
 
 static dt_status write_files(const struct calibration *calibration, bool quick, const char *directory)
 {
-    char source[256], *cluster = NULL, *profile = NULL;
+    char source[256];
+    DT_FREED char *cluster = NULL, *profile = NULL;
     describe_source(calibration, quick, source, sizeof source);
-    dt_status status = calibration_cluster_text(calibration, source, &cluster);
-    DT_THEN(status, calibration_profile_text(calibration, source, &profile));
-    DT_THEN(status, write_file(directory, "cluster.json", cluster));
-    DT_THEN(status, write_file(directory, "profile.json", profile));
-    free(cluster);
-    free(profile);
-    return status;
+    DT_TRY(calibration_cluster_text(calibration, source, &cluster));
+    DT_TRY(calibration_profile_text(calibration, source, &profile));
+    DT_TRY(write_file(directory, "cluster.json", cluster));
+    return write_file(directory, "profile.json", profile);
 }
 
 /* *calibration is too large for the stack. Under a launcher, rank 0 writes the files. */

@@ -34,11 +34,12 @@ static const char *format_choice(int index)
     return index < FORMATS ? formats[index].name : NULL;
 }
 
+enum { GATES = 5 };
+
 /* The gates, and last the word for no gate. */
 static const char *gate_choice(int index)
 {
-    const char *name = compare_gate_name((enum compare_gate)(1 << index));
-    return name || 1 << index != GATE_ALL + 1 ? name : "none";
+    return index < GATES ? compare_gate_name((enum compare_gate)(1 << index)) : index == GATES ? "none" : NULL;
 }
 
 #define AT(member) offsetof(struct command_options, member)
@@ -89,27 +90,12 @@ static dt_status parse_threshold(const char *text, double *out)
 
 static dt_status parse_gates(const char *text, unsigned *out)
 {
+    bool chosen[GATES + 1] = {false}; /* the last for the word "none" */
     *out = 0;
-    if (strcmp(text, "none") == 0)
-        return DT_OK;
-    for (const char *part = text;; part++) {
-        size_t length = strcspn(part, ",");
-        unsigned found = 0;
-        for (unsigned gate = 1; gate < GATE_ALL; gate <<= 1) {
-            const char *name = compare_gate_name((enum compare_gate)gate);
-            if (strlen(name) == length && strncmp(name, part, length) == 0)
-                found = gate;
-        }
-        if (!found)
-            return dt_fail(DT_ERR_INVALID,
-                           "--gate %s: '%.*s' is not known: expected none, or a comma-separated list of throughput, status, "
-                           "losses, memory, missing",
-                           text, (int)length, part);
-        *out |= found;
-        part += length;
-        if (!*part)
-            return DT_OK;
-    }
+    DT_TRY(options_read_words("gate", text, gate_choice, chosen));
+    for (int i = 0; i < GATES; i++)
+        *out |= chosen[i] ? 1U << i : 0;
+    return *out && chosen[GATES] ? dt_fail(DT_ERR_INVALID, "--gate %s: none stands alone", text) : DT_OK;
 }
 
 static dt_status parse_format(const char *text, print_function **out)
@@ -140,7 +126,7 @@ static dt_status read_options(const struct command_options *o, struct compare_op
 static int compare_and_print(const struct record_set *base, const struct record_set *new, const struct compare_options *how,
                              print_function *print)
 {
-    struct compare compare = {0};
+    DT_ENDED(compare_finish) struct compare compare = {0};
     int code = EXIT_CODE_OK;
     dt_status status = compare_records(base, new, how, &compare);
     if (status < 0 && print == compare_print_junit)
@@ -151,7 +137,6 @@ static int compare_and_print(const struct record_set *base, const struct record_
         code = report_failure("compare", EXIT_CODE_OTHER);
     else if (compare.regressions > 0)
         code = EXIT_CODE_REGRESSION;
-    compare_finish(&compare);
     return code;
 }
 
@@ -159,8 +144,8 @@ static int run(int argc, char **argv)
 {
     struct command_options o = {0};
     struct compare_options how;
-    struct pairing by = {0};
-    struct record_set base = {0}, new = {0};
+    DT_ENDED(pairing_finish) struct pairing by = {0};
+    DT_ENDED(record_set_finish) struct record_set base = {0}, new = {0};
     print_function *print = NULL;
     int code;
     if (!options_begin(&command_compare, argc, argv, &o, check_options, &code))
@@ -172,9 +157,6 @@ static int run(int argc, char **argv)
         code = record_arguments_read("compare", &o.records.items[1], 1, false, &new);
     if (code == EXIT_CODE_OK)
         code = compare_and_print(&base, o.records.count > 1 ? &new : &base, &how, print);
-    record_set_finish(&base);
-    record_set_finish(&new);
-    pairing_finish(&by);
     return code;
 }
 

@@ -64,8 +64,7 @@ static dt_status check_options(void *options_read)
     int file_mib = 4096;
     if (known && !a->output)
         return dt_fail(DT_ERR_INVALID, "--for %s needs --output and a folder", a->framework);
-    if (a->file_mib)
-        DT_TRY(options_read_count("file-mib", a->file_mib, 1 << 24, &file_mib));
+    DT_TRY(options_read_count("file-mib", a->file_mib, 1 << 24, &file_mib));
     a->most_bytes = (uint64_t)file_mib << 20;
     for (int i = 0; framework_export_name(i); i++)
         known |= framework_find(a->framework) == framework_at(i);
@@ -74,11 +73,10 @@ static dt_status check_options(void *options_read)
 
 static dt_status read_experiment(const struct export_arguments *a, struct experiment *out)
 {
-    struct experiment_list *list;
+    DT_DESTROYED(experiment_list_destroy) struct experiment_list *list = NULL;
     DT_TRY(config_arguments_read(&a->config, &list));
     int count = list->count;
     *out = list->all[0];
-    experiment_list_destroy(list);
     return count == 1 ? DT_OK
                       : dt_fail(DT_ERR_INVALID, "is a sweep of %d experiments, and a job is one experiment; choose it with --set", count);
 }
@@ -105,13 +103,11 @@ static int finish(const struct export_arguments *a, const struct dt_translation 
 
 static dt_status write_traces(const struct export_arguments *a, const struct experiment *e, struct chakra_totals *totals)
 {
-    struct simulated_system *system;
+    DT_DESTROYED(simulated_system_destroy) struct simulated_system *system = NULL;
     if (!experiment_is_simulated(e))
         return dt_fail(DT_ERR_INVALID, "device is \"%s\": traces need --device sim", e->device);
     DT_TRY(simulated_system_create(e, &system));
-    dt_status status = chakra_write(e, system, a->output, a->all_ranks, totals);
-    simulated_system_destroy(system);
-    return status;
+    return chakra_write(e, system, a->output, a->all_ranks, totals);
 }
 
 static int run_chakra(const struct export_arguments *a, const struct experiment *e)
@@ -146,7 +142,7 @@ static int run_transformers(const struct export_arguments *a, const struct exper
 static int run(int argc, char **argv)
 {
     struct export_arguments a = {.framework = NULL};
-    struct dt_translation t = {.origin = NULL};
+    DT_ENDED(dt_translation_finish) struct dt_translation t = {.origin = NULL};
     struct experiment e;
     int code;
     if (!options_begin(&command_export, argc, argv, &a, check_options, &code))
@@ -157,9 +153,7 @@ static int run(int argc, char **argv)
     if (status == DT_OK && is_for(&a, TRANSFORMERS))
         return run_transformers(&a, &e);
     DT_THEN(status, framework_export(framework_find(a.framework), &e, &t));
-    code = status < 0 ? report_failure("export", EXIT_CODE_CONFIG) : finish(&a, &t);
-    dt_translation_finish(&t);
-    return code;
+    return status < 0 ? report_failure("export", EXIT_CODE_CONFIG) : finish(&a, &t);
 }
 
 const struct command command_export = {

@@ -44,9 +44,8 @@ static dt_status check_options(void *options_read)
         return dt_fail(DT_ERR_INVALID, "needs a file");
     if (a->from && !framework_find(a->from))
         return dt_fail(DT_ERR_INVALID, "--from %.40s: is not known; dtbench import --help names them", a->from);
-    if (a->gpus)
-        DT_TRY(options_read_count("gpus", a->gpus, MOST_GPUS, &a->options.gpus));
-    return a->micro_batch ? options_read_count("micro-batch", a->micro_batch, MOST_GPUS, &a->options.micro_batch) : DT_OK;
+    DT_TRY(options_read_count("gpus", a->gpus, MOST_GPUS, &a->options.gpus));
+    return options_read_count("micro-batch", a->micro_batch, MOST_GPUS, &a->options.micro_batch);
 }
 
 /* A Hugging Face config describes a model, and no job. */
@@ -75,29 +74,23 @@ static dt_status import(const struct import_arguments *a, struct dt_translation 
 /* Does the result read as a config, after the changes of --set? */
 static dt_status check_config(const struct import_arguments *a, const struct dt_translation *t)
 {
-    char *text;
-    struct experiment_list *list;
+    DT_FREED char *text = NULL;
+    DT_DESTROYED(experiment_list_destroy) struct experiment_list *list = NULL;
     DT_TRY(dt_json_print(t->ours, DT_JSON_COMPACT, &text));
-    dt_status status = experiments_parse_list(text, strlen(text), a->file, a->sets.items, a->sets.count, &list);
-    free(text);
-    DT_TRY(status);
-    experiment_list_destroy(list);
-    for (int i = 0; i < a->sets.count && status == DT_OK; i++)
-        status = dt_config_set(experiment_table(), t->ours, a->sets.items[i]);
-    return status;
+    DT_TRY(experiments_parse_list(text, strlen(text), a->file, a->sets.items, a->sets.count, &list));
+    for (int i = 0; i < a->sets.count; i++)
+        DT_TRY(dt_config_set(experiment_table(), t->ours, a->sets.items[i]));
+    return DT_OK;
 }
 
 static dt_status write_config(const struct import_arguments *a, const struct dt_translation *t)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     DT_TRY(dt_json_print(t->ours, DT_JSON_INDENT, &text));
-    dt_status status = DT_OK;
     if (a->output)
-        status = dt_output_write(a->output, text);
-    else
-        puts(text); /* the program's end says whether standard output was written */
-    free(text);
-    return status;
+        return dt_output_write(a->output, text);
+    puts(text); /* the program's end says whether standard output was written */
+    return DT_OK;
 }
 
 static dt_status print_json(struct dt_translation *t)

@@ -93,8 +93,7 @@ static dt_status check_options(void *options_read)
         return dt_fail(DT_ERR_INVALID, "'--skip-%s' needs --resume", o->skip.skip_oom ? "oom" : "failed");
     if (o->trace.ranks && !o->trace.path)
         return dt_fail(DT_ERR_INVALID, "'--trace-ranks' needs --trace");
-    if (o->repeat)
-        DT_TRY(options_read_count("repeat", o->repeat, SWEEP_ROUNDS_MOST, &o->rounds));
+    DT_TRY(options_read_count("repeat", o->repeat, SWEEP_ROUNDS_MOST, &o->rounds));
     if (o->until)
         DT_TRY(read_until(o));
     return config_arguments_check(&o->config);
@@ -117,9 +116,8 @@ static dt_status check_nccl_settings(const struct sweep *s, int i, int *first)
 
 static dt_status check_simulated(const struct experiment *e, struct simulated_machine *last)
 {
-    struct simulated_system *system;
+    DT_DESTROYED(simulated_system_destroy) struct simulated_system *system = NULL;
     DT_TRY(simulated_system_create_next(last, e, &system));
-    simulated_system_destroy(system);
     return DT_OK;
 }
 
@@ -172,10 +170,8 @@ static dt_status check_trace(const struct sweep *s)
 static dt_status check_all(const struct sweep *s)
 {
     DT_TRY(check_trace(s));
-    struct simulated_machine *machine = calloc(1, sizeof *machine);
-    dt_status status = machine ? check_experiments(s, machine) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a cluster");
-    free(machine);
-    return status;
+    DT_FREED struct simulated_machine *machine = calloc(1, sizeof *machine);
+    return machine ? check_experiments(s, machine) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a cluster");
 }
 
 /* Where the records go: the file that was asked for; else standard output, where it is a pipe or a
@@ -319,7 +315,7 @@ static const char *const slurm_helper[] = {"/proc/self/exe", "slurm", NULL};
 static double ask_job(void *context)
 {
     struct sweep *s = context;
-    struct dt_slurm_facts now;
+    DT_ENDED(dt_slurm_facts_finish) struct dt_slurm_facts now = {0};
     if (dt_slurm_facts_collect(slurm_helper, SLURM_ANSWERS_S, &now) < 0)
         return NAN;
     double left_s = now.values[DT_SLURM_TIME_LIMIT] ? dt_slurm_seconds_left(&now) : NAN;
@@ -328,7 +324,6 @@ static double ask_job(void *context)
         s->slurm = now;
         now = before;
     }
-    dt_slurm_facts_finish(&now);
     return left_s;
 }
 
@@ -384,13 +379,12 @@ static dt_status select_shard(struct sweep *s, const char *text)
 {
     struct sweep_shard shard;
     DT_TRY(sweep_shard_parse(text, &shard));
-    bool *elsewhere = calloc((size_t)s->distinct, sizeof *elsewhere);
+    DT_FREED bool *elsewhere = calloc((size_t)s->distinct, sizeof *elsewhere);
     DT_TRY(dt_allocated(elsewhere, "no memory for %d experiments", s->distinct));
-    dt_status status = sweep_shard_select(shard, s->experiments, elsewhere);
-    for (int i = 0; status == DT_OK && i < s->count; i++)
+    DT_TRY(sweep_shard_select(shard, s->experiments, elsewhere));
+    for (int i = 0; i < s->count; i++)
         s->outcomes[i].elsewhere = elsewhere[i % s->distinct];
-    free(elsewhere);
-    return status;
+    return DT_OK;
 }
 
 /* Records are appended to a file, and a trace replaces one: neither the config nor each other. */

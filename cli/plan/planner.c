@@ -8,7 +8,6 @@
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -31,20 +30,6 @@ const char *planner_objective_name(int index)
 }
 
 /* ---- numbers ---- */
-
-static dt_status read_count(const char *option, const char *text, int missing, int *out)
-{
-    char *end;
-    errno = 0;
-    *out = missing;
-    if (!text)
-        return DT_OK;
-    long value = strtol(text, &end, 10);
-    if (*end || errno || value < 1 || value > LARGEST_COUNT)
-        return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a whole number from 1", option, text);
-    *out = (int)value;
-    return DT_OK;
-}
 
 static dt_status read_amount(const char *option, const char *text, double *out)
 {
@@ -202,12 +187,11 @@ static dt_status set_slow(const struct planner_arguments *a, struct sets *s)
 
 static dt_status read_base(const struct planner_arguments *a, const struct sets *s, struct experiment *out)
 {
-    struct experiment_list *experiments = NULL;
+    DT_DESTROYED(experiment_list_destroy) struct experiment_list *experiments = NULL;
     DT_TRY(a->file ? experiments_read(a->file, s->all, s->count, false, &experiments)
                    : experiments_parse_list("{}", 2, "dtbench plan", s->all, s->count, &experiments));
     int count = experiments->count + experiments->left_out.count;
     *out = experiments->all[0];
-    experiment_list_destroy(experiments);
     return count == 1 ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: is a sweep of %d experiments; expected one", a->file, count);
 }
 
@@ -270,7 +254,6 @@ static dt_status check_processors(const struct planner_arguments *a, int *ranks)
  * number. */
 static dt_status make_base(const struct planner_arguments *a, struct sets *s, struct planner *p)
 {
-    int gpus;
     DT_TRY(set_common(a, DT_FP32, s));
     set(s, "world_size=1");
     set(s, "paradigm=\"none\"");
@@ -278,8 +261,10 @@ static dt_status make_base(const struct planner_arguments *a, struct sets *s, st
     DT_TRY(simulated_machine_load(&p->base, &p->machine));
     const struct dt_sim_cluster *c = &p->machine.cluster;
     p->ranks_per_node = p->base.gpus_per_node > 0 ? p->base.gpus_per_node : c->gpus_per_node;
-    DT_TRY(read_count("nodes", a->nodes, c->nodes, &p->nodes));
-    DT_TRY(read_count("gpus", a->gpus, p->nodes * p->ranks_per_node, &gpus));
+    p->nodes = c->nodes;
+    DT_TRY(options_read_count("nodes", a->nodes, LARGEST_COUNT, &p->nodes));
+    int gpus = p->nodes * p->ranks_per_node;
+    DT_TRY(options_read_count("gpus", a->gpus, LARGEST_COUNT, &gpus));
     bool more_allowed = p->base.more_nodes && c->nodes > 1;
     if (gpus > c->nodes * c->gpus_per_node && !more_allowed)
         return dt_fail(DT_ERR_UNAVAILABLE, "--%s %s: cluster %s has %d node%s of %d %ss%s", a->gpus ? "gpus" : "nodes",
@@ -302,12 +287,11 @@ static dt_status make_base(const struct planner_arguments *a, struct sets *s, st
  * dtype? */
 static dt_status check_machine(const struct planner *p)
 {
-    struct simulated_system *system;
+    DT_DESTROYED(simulated_system_destroy) struct simulated_system *system = NULL;
     if (p->options.objective == SEARCH_ENERGY && p->machine.cluster.gpu.power_w <= 0)
         return dt_fail(DT_ERR_INVALID, "--objective energy: cluster %s has no gpu.power_w, the maximum power of a GPU in watts",
                        p->machine.cluster.name);
     DT_TRY(simulated_system_create_on(&p->machine, &p->base, &system));
-    simulated_system_destroy(system);
     return DT_OK;
 }
 
@@ -328,11 +312,13 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
                                         .allow_count = a->allow.count,
                                         .forbid = a->forbid.items,
                                         .forbid_count = a->forbid.count};
-    DT_TRY(read_count("global-batch", a->global_batch, 0, &p->request.global_batch));
-    DT_TRY(read_count("max-batch", a->max_batch, DEFAULT_MAX_BATCH, &p->request.max_batch));
-    DT_TRY(read_count("top", a->top, DEFAULT_TOP, &o->top));
+    p->request.max_batch = DEFAULT_MAX_BATCH;
+    o->top = DEFAULT_TOP;
     o->diverse = !a->top;
-    DT_TRY(read_count("threads", a->threads, 0, &o->threads));
+    DT_TRY(options_read_count("global-batch", a->global_batch, LARGEST_COUNT, &p->request.global_batch));
+    DT_TRY(options_read_count("max-batch", a->max_batch, LARGEST_COUNT, &p->request.max_batch));
+    DT_TRY(options_read_count("top", a->top, LARGEST_COUNT, &o->top));
+    DT_TRY(options_read_count("threads", a->threads, LARGEST_COUNT, &o->threads));
     DT_TRY(read_objective(a->objective, &o->objective));
     DT_TRY(read_amount("floor", a->floor, &o->floor_units_per_s));
     DT_TRY(read_amount("price", a->price, &p->price_per_hour));
@@ -353,13 +339,12 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
 
 static dt_status fill(const struct planner_arguments *a, struct planner *p)
 {
-    struct sets *s = calloc(1, sizeof *s);
+    DT_FREED struct sets *s = calloc(1, sizeof *s);
     DT_TRY(dt_allocated(s, "no host memory for a config"));
     dt_status status = check_device(a);
     DT_THEN(status, check_names(a));
     DT_THEN(status, make_request(a, p));
     DT_THEN(status, make_base(a, s, p));
-    free(s);
     DT_TRY(status);
     DT_TRY(check_machine(p));
     DT_TRY(recordings_create(&p->base, &p->machine, &p->options.recordings));
@@ -395,7 +380,7 @@ dt_status planner_search_best(const struct space *space, const struct experiment
                               const struct search_options *options, struct planner_best *out)
 {
     struct search_options o = *options;
-    struct search_result result;
+    DT_ENDED(search_result_finish) struct search_result result = {0};
     o.top = 1;
     o.diverse = false;
     o.done = NULL;
@@ -406,7 +391,6 @@ dt_status planner_search_best(const struct space *space, const struct experiment
         space_experiment(space, result.ranking[0], &out->experiment);
         out->outcome = result.outcomes[result.ranking[0]];
     }
-    search_result_finish(&result);
     return status;
 }
 

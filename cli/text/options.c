@@ -204,7 +204,8 @@ static dt_status take_argument(const struct command *command, const char *word, 
     return DT_OK;
 }
 
-dt_status options_parse(const struct command *command, int argc, char **argv, void *target, bool *help)
+/* *help: the help was asked for, and has been printed. */
+static dt_status parse(const struct command *command, int argc, char **argv, void *target, bool *help)
 {
     bool options = true;
     *help = false;
@@ -227,7 +228,7 @@ dt_status options_parse(const struct command *command, int argc, char **argv, vo
 bool options_begin(const struct command *command, int argc, char **argv, void *target, dt_status (*check)(void *target), int *code)
 {
     bool help;
-    dt_status status = options_parse(command, argc, argv, target, &help);
+    dt_status status = parse(command, argc, argv, target, &help);
     if (status == DT_OK && !help && check)
         status = check(target);
     *code = status < 0 ? report_failure(command->name, EXIT_CODE_USAGE) : EXIT_CODE_OK;
@@ -237,11 +238,33 @@ bool options_begin(const struct command *command, int argc, char **argv, void *t
 dt_status options_read_count(const char *option, const char *text, int most, int *out)
 {
     char *end;
+    if (!text)
+        return DT_OK;
     long value = strtol(text, &end, 10);
     if (*end || end == text || value < 1 || value > most)
         return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a whole number from 1 to %d", option, text, most);
     *out = (int)value;
     return DT_OK;
+}
+
+dt_status options_read_words(const char *option, const char *text, const char *(*choice)(int index), bool *chosen)
+{
+    char known[512] = "";
+    for (int i = 0; choice(i); i++)
+        dt_append(known, sizeof known, ", ", "%s", choice(i));
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        int i = 0;
+        while (choice(i) && (strlen(choice(i)) != length || strncmp(choice(i), at, length) != 0))
+            i++;
+        if (!choice(i))
+            return dt_fail(DT_ERR_INVALID, "--%s %.80s: '%.*s' is not known: expected one or more, comma-separated, of %s", option, text,
+                           (int)length, at, known);
+        chosen[i] = true;
+        at += length;
+        if (!*at)
+            return DT_OK;
+    }
 }
 
 bool option_condition_read(const char *text, struct option_condition *out)

@@ -59,17 +59,18 @@ struct command {
     bool hidden;                       /* only for dtbench itself: not in the help */
 };
 
-/* Read argv[1..argc) into the command's struct `target`, which must be zero. Strings remain argv's.
- * If --help is given, *help is true, the help has been printed, and the caller need do nothing
- * else. Errors: DT_ERR_INVALID, one line. */
-dt_status options_parse(const struct command *command, int argc, char **argv, void *target, bool *help);
-
-/* The start of a command: read the options and check their combination with `check` (NULL: no
- * check). False: the command ends with *code, after its help, or after printing a failure. */
+/* The start of a command: read argv[1..argc) into the command's struct `target`, which must be zero,
+ * and check the options' combination with `check` (NULL: no check). Strings remain argv's. False:
+ * the command ends with *code, after its help, or after printing a failure of one line. */
 bool options_begin(const struct command *command, int argc, char **argv, void *target, dt_status (*check)(void *target), int *code);
 
-/* The value of an option that takes a whole number from 1 to `most`. Errors: DT_ERR_INVALID. */
+/* The value of an option that takes a whole number from 1 to `most`; without a text *out keeps its
+ * value, the default. Errors: DT_ERR_INVALID. */
 dt_status options_read_count(const char *option, const char *text, int most, int *out);
+
+/* The value of an option that takes some of the words of `choice` (struct option_row),
+ * comma-separated: chosen[i] becomes true for word i. Errors: DT_ERR_INVALID, naming the words. */
+dt_status options_read_words(const char *option, const char *text, const char *(*choice)(int index), bool *chosen);
 
 /* A condition of --where, such as "world_size>=8". */
 enum relation { RELATION_IS, RELATION_IS_NOT, RELATION_BELOW, RELATION_AT_MOST, RELATION_ABOVE, RELATION_AT_LEAST };
@@ -198,7 +199,7 @@ dt_status config_slow_sets(const char *text, struct slow_sets *out);
 /* The devices that a config may name. */
 const char *config_device_choice(int index);
 
-/* Called after options_parse: checks that there is one config, and that each --set has a value.
+/* Called when the options are read: checks that there is one config, and that each --set has a value.
  * Errors: DT_ERR_INVALID. */
 dt_status config_arguments_check(struct config_arguments *arguments);
 

@@ -54,7 +54,7 @@ def test_ranks_of_this_machine():
 
 
 def test_refusals():
-    for arguments, text in ((["--collective", "gather"], "gather is not a collective"), (["--bytes", "1K:4K"], "expected FIRST:LAST:FACTOR"),
+    for arguments, text in ((["--collective", "gather"], "'gather' is not known"), (["--bytes", "1K:4K"], "expected FIRST:LAST:FACTOR"),
                             (["--bytes", "x"], "expected sizes from 4 bytes"), (["--ranks", "4", "--group", "3"], "expected two or more of each"),
                             (["--device", "sim", "--beside"], "only with --device cpu or cuda"), (["--device", "tpu"], "expected cpu, cuda or sim"),
                             (["--cluster", "dgx_a100"], "only with --device sim"), (["--bytes", "1:1G:2"], "expected sizes from 4 bytes")):
