@@ -7,25 +7,16 @@
 #include "schedules/plan/plan.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static void add(char text[STRATEGY_BYTES], const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(char text[STRATEGY_BYTES], const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, STRATEGY_BYTES - used, format, arguments);
-    va_end(arguments);
-}
+#define ADD(text, ...) dt_append(text, STRATEGY_BYTES, "", __VA_ARGS__)
 
 /* Add an order by its name in the papers, a file's by the file's name. */
 static void add_order(char text[STRATEGY_BYTES], const char *name)
 {
     const struct pipeline_order *order = pipeline_order_find(name);
-    add(text, ", %s", order && order->title ? order->title : name);
+    ADD(text, ", %s", order && order->title ? order->title : name);
 }
 
 /* Keys that have their own words in the text, have a column, or do not change the strategy; an
@@ -59,7 +50,7 @@ static void add_others(char text[STRATEGY_BYTES], const struct experiment *e)
         experiment_value(e, field, value);
         experiment_value(&defaults, field, usual);
         if (strcmp(value, usual) != 0)
-            add(text, ", %s %s", experiment_key_title(field->path), value);
+            ADD(text, ", %s %s", experiment_key_title(field->path), value);
     }
 }
 
@@ -75,32 +66,32 @@ void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
     int shards = mesh_group_size(&mesh, MESH_SHARD), replicas = mesh.size[MESH_REPLICA], stages = mesh.size[MESH_PIPELINE];
     snprintf(text, STRATEGY_BYTES, "%s", e->strategy.paradigm->title);
     if (p->axes & MESH_ON_SHARD && p->axes & MESH_ON_REPLICA)
-        add(text, " %dx%d", shards, replicas);
+        ADD(text, " %dx%d", shards, replicas);
     if (mesh.size[MESH_TENSOR] > 1)
-        add(text, ", tensor %d", mesh.size[MESH_TENSOR]);
+        ADD(text, ", tensor %d", mesh.size[MESH_TENSOR]);
     if (mesh.size[MESH_CONTEXT] > 1)
-        add(text, ", context %d by %s", mesh.size[MESH_CONTEXT], context_kind_name(e->context.comm_type));
+        ADD(text, ", context %d by %s", mesh.size[MESH_CONTEXT], context_kind_name(e->context.comm_type));
     if (stages > 1) {
-        add(text, ", %d stages", stages);
+        ADD(text, ", %d stages", stages);
         if (mesh_count(&mesh, MESH_ON_DATA) > 1)
-            add(text, " x %d", mesh_count(&mesh, MESH_ON_DATA));
+            ADD(text, " x %d", mesh_count(&mesh, MESH_ON_DATA));
         add_order(text, e->pipeline.order);
         if (e->mesh.order == MESH_TENSOR_DATA_PIPELINE)
-            add(text, ", stages apart");
+            ADD(text, ", stages apart");
     }
     int micro_batches = e->micro_batches * (stages > 1 ? e->pipeline.chunks : 1);
     if (micro_batches > 1)
-        add(text, ", %d micro-batches", micro_batches);
+        ADD(text, ", %d micro-batches", micro_batches);
     if (activations[e->activation])
-        add(text, ", %s", activations[e->activation]);
+        ADD(text, ", %s", activations[e->activation]);
     if (e->parameter_offload)
-        add(text, ", parameters on the host");
+        ADD(text, ", parameters on the host");
     if (p->reads & READS_UNITS && e->fsdp.unit == DT_UNIT_LINEAR)
-        add(text, ", linear units");
+        ADD(text, ", linear units");
     if (p->reads & READS_UNITS && e->fsdp.gather == GATHER_ONCE)
-        add(text, ", gathered once a step");
+        ADD(text, ", gathered once a step");
     if (p->reads & READS_BUCKETS && e->ddp.bucket_mib != 25 && e->world_size > 1)
-        add(text, ", buckets of %g MiB", e->ddp.bucket_mib);
+        ADD(text, ", buckets of %g MiB", e->ddp.bucket_mib);
     add_others(text, e);
 }
 

@@ -1,6 +1,7 @@
 #include "cli/plan/planner.h"
 
 #include "cli/text/text.h"
+#include "lib/base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -349,13 +350,6 @@ static void say_interval(struct why *w, const struct planner *p, const struct ex
                 format_number(rate * (1 - within), low), format_number(rate * (1 + within), high), first->model.family->unit);
 }
 
-/* "2, 3, 5" */
-static void add_number(char list[WHY_BYTES], int number)
-{
-    size_t used = strlen(list);
-    snprintf(list + used, WHY_BYTES - used, "%s%d", used ? ", " : "", number);
-}
-
 /* "numbers 2, 3 differ from the first by" `how`; nothing for an empty list. */
 static void say_differing(struct why *w, const char *where, const char *list, const char *how)
 {
@@ -376,7 +370,7 @@ static void say_unseen(struct why *w, const struct planner *p, const struct expe
     say_interval(w, p, first, " with software that the profile was not fitted to", unseen);
     for (int place = 1; place < shown; place++)
         if (why_margin(p, place) > unseen)
-            add_number(told, place + 1);
+            dt_append(told, sizeof told, ", ", "%d", place + 1);
     snprintf(how, sizeof how, "more than %.0f %%", 100 * unseen);
     if (shown < 2 || p->options.objective == SEARCH_MEMORY)
         return;
@@ -399,7 +393,7 @@ void why_trusted(const struct planner *p, struct why *out)
             say_error(out, p, &e);
         said[e.paradigm] = true;
         if (place > 0)
-            add_number(why_margin_tells(p, place) ? told : alike, place + 1);
+            dt_append(why_margin_tells(p, place) ? told : alike, WHY_BYTES, ", ", "%d", place + 1);
     }
     space_experiment(p->space, p->result.ranking[0], &first);
     struct confidence c = confidence_of(&first, &p->machine);

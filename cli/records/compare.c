@@ -2,9 +2,9 @@
 
 #include "cli/text/text.h"
 #include "lib/base/statistics.h"
+#include "lib/base/text.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,17 +37,7 @@ const char *compare_losses_name(enum compare_losses losses)
 }
 
 /* Add a part to a row's reason. */
-static void add_reason(struct comparison *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_reason(struct comparison *row, const char *format, ...)
-{
-    char text[sizeof row->reason];
-    size_t used = strlen(row->reason);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    snprintf(row->reason + used, sizeof row->reason - used, "%s%s", used ? "; " : "", text);
-}
+#define ADD_REASON(row, ...) dt_append((row)->reason, sizeof(row)->reason, "; ", __VA_ARGS__)
 
 /* Add a difference to `list` [list_bytes], once: `name` is `base` in BASE and `new` in NEW. */
 static void add_difference(char *list, size_t list_bytes, const char *name, const char *base, const char *new)
@@ -56,9 +46,8 @@ static void add_difference(char *list, size_t list_bytes, const char *name, cons
     if (strcmp(base, new) == 0)
         return;
     snprintf(part, sizeof part, "%.64s (%.100s, %.100s)", name, *base ? base : "none", *new ? new : "none");
-    size_t used = strlen(list);
-    if (!strstr(list, part) && used + strlen(part) + 3 < list_bytes)
-        snprintf(list + used, list_bytes - used, "%s%s", used ? ", " : "", part);
+    if (!strstr(list, part) && strlen(list) + strlen(part) + 3 < list_bytes)
+        dt_append(list, list_bytes, ", ", "%s", part);
 }
 
 const char *compare_remark(const struct compare *c, int index, char *text, size_t text_bytes)
@@ -226,12 +215,12 @@ static dt_status judge_runs(struct comparison *row)
     row->verdict = COMPARE_UNCLEAR;
     double percent = (row->ratio.ratio - 1) * 100;
     if (base == 1 && new == 1)
-        add_reason(row, "one run each: no evidence (throughput %+.1f %%)", percent);
+        ADD_REASON(row, "one run each: no evidence (throughput %+.1f %%)", percent);
     else if (isnan(runs.low))
-        add_reason(row, "%d and %d runs: no evidence (throughput %+.1f %%)", base, new, percent);
+        ADD_REASON(row, "%d and %d runs: no evidence (throughput %+.1f %%)", base, new, percent);
     else
-        add_reason(row, "runs of one side differ as much as the sides do (throughput %+.1f %%)", percent);
-    add_reason(row, "measure both with dtbench run --repeat 5");
+        ADD_REASON(row, "runs of one side differ as much as the sides do (throughput %+.1f %%)", percent);
+    ADD_REASON(row, "measure both with dtbench run --repeat 5");
     return DT_OK;
 }
 
@@ -241,7 +230,7 @@ static const enum compare_verdict verdicts[] = {
 static void explain_width(struct comparison *row, const struct compare_options *o)
 {
     if (row->verdict == COMPARE_UNCLEAR && !isnan(row->ratio.low) && !row->no_slowdown)
-        add_reason(row, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
+        ADD_REASON(row, "the interval is too wide to exclude a loss of %g %%", o->threshold * 100);
 }
 
 /* Judge by the shortest step of each run; each counts as one measurement. */
@@ -251,9 +240,9 @@ static dt_status judge_shortest(struct comparison *row, const struct compare_opt
     row->verdict = verdicts[dt_ratio_judge_interval(&row->ratio, o->threshold)];
     row->no_slowdown = row->ratio.low >= 1 - o->threshold;
     if (isnan(row->ratio.ratio))
-        add_reason(row, "no step times to compare");
+        ADD_REASON(row, "no step times to compare");
     else if (isnan(row->ratio.low))
-        add_reason(row, "%d and %d runs: too few for an interval; %d each are enough", row->base_steps.runs, row->new_steps.runs,
+        ADD_REASON(row, "%d and %d runs: too few for an interval; %d each are enough", row->base_steps.runs, row->new_steps.runs,
                    DT_RATIO_SHORTEST);
     explain_width(row, o);
     return DT_OK;
@@ -277,11 +266,11 @@ dt_status compare_judge_steps(struct comparison *row, bool predicted, const stru
     row->verdict = verdicts[dt_ratio_judge(&row->ratio, o->threshold)];
     row->no_slowdown = row->ratio.low >= 1 - o->threshold;
     if (isnan(row->ratio.ratio))
-        add_reason(row, "no step times to compare");
+        ADD_REASON(row, "no step times to compare");
     else if (isnan(row->ratio.low))
-        add_reason(row, "too few timed steps for an interval: three each are enough");
+        ADD_REASON(row, "too few timed steps for an interval: three each are enough");
     else if (row->ratio.widened > 1)
-        add_reason(row, "slow steps follow one another: the interval is widened");
+        ADD_REASON(row, "slow steps follow one another: the interval is widened");
     if ((row->verdict == COMPARE_SLOWER || row->verdict == COMPARE_FASTER) && !o->single && !predicted)
         return judge_runs(row);
     explain_width(row, o);
@@ -292,7 +281,7 @@ static dt_status judge_throughput(struct comparison *row, const struct compare_o
 {
     DT_TRY(compare_judge_steps(row, is_simulated(row->base) && is_simulated(row->new), o));
     if (row->verdict == COMPARE_SLOWER) {
-        add_reason(row, "throughput %+.1f %%", (row->ratio.ratio - 1) * 100);
+        ADD_REASON(row, "throughput %+.1f %%", (row->ratio.ratio - 1) * 100);
         row->regressions |= GATE_THROUGHPUT;
     }
     return DT_OK;
@@ -331,10 +320,10 @@ static void judge_losses(struct comparison *row, bool same_machine, bool say)
         if (!equal(base->losses[i], new->losses[i]) && !(fabs(base->losses[i] - new->losses[i]) <= tolerance * fabs(base->losses[i])))
             row->losses = LOSSES_DIFFER;
     if (say && row->loss_step < count)
-        add_reason(row, "losses differ from step %d on: %.9g, now %.9g%s", row->loss_step + 1, base->losses[row->loss_step],
+        ADD_REASON(row, "losses differ from step %d on: %.9g, now %.9g%s", row->loss_step + 1, base->losses[row->loss_step],
                    new->losses[row->loss_step], row->losses == LOSSES_ROUNDING ? " (by no more than rounding)" : "");
     else if (say)
-        add_reason(row, "%d losses, now %d", base->loss_count, new->loss_count);
+        ADD_REASON(row, "%d losses, now %d", base->loss_count, new->loss_count);
     if (same_machine || row->losses == LOSSES_DIFFER)
         row->regressions |= GATE_LOSSES;
 }
@@ -344,7 +333,7 @@ static void judge_memory(struct comparison *row, double threshold)
     row->memory_bytes = row->new->metrics.peak_bytes.total - row->base->metrics.peak_bytes.total;
     if (!(row->memory_bytes > 0 || row->memory_bytes < 0))
         return;
-    add_reason(row, "peak memory %+.0f bytes (%+.2f %%)", row->memory_bytes, row->memory_bytes / row->base->metrics.peak_bytes.total * 100);
+    ADD_REASON(row, "peak memory %+.0f bytes (%+.2f %%)", row->memory_bytes, row->memory_bytes / row->base->metrics.peak_bytes.total * 100);
     if (row->memory_bytes > threshold * row->base->metrics.peak_bytes.total)
         row->regressions |= GATE_MEMORY;
 }
@@ -356,21 +345,21 @@ static void judge_status(struct comparison *row)
     if (!new) {
         row->verdict = COMPARE_MISSING;
         row->regressions |= record_is_ok(base) ? GATE_MISSING : 0;
-        add_reason(row, "was %.20s", base->status);
+        ADD_REASON(row, "was %.20s", base->status);
     } else if (!base) {
         row->verdict = COMPARE_NEW;
-        add_reason(row, "is %.20s", new->status);
+        ADD_REASON(row, "is %.20s", new->status);
     } else if (record_is_ok(base)) {
         row->verdict = COMPARE_FAILED;
         row->regressions |= GATE_STATUS;
-        add_reason(row, "was ok, is %.20s: %.256s", new->status, new->error);
+        ADD_REASON(row, "was ok, is %.20s: %.256s", new->status, new->error);
     } else if (record_is_ok(new)) {
         row->verdict = COMPARE_FIXED;
-        add_reason(row, "was %.20s, is ok", base->status);
+        ADD_REASON(row, "was %.20s, is ok", base->status);
     } else {
         bool same = strcmp(base->status, new->status) == 0;
         row->verdict = same ? COMPARE_SAME : COMPARE_UNCLEAR;
-        add_reason(row, same ? "%.20s, as before" : "was %.20s, is %.20s", base->status, new->status);
+        ADD_REASON(row, same ? "%.20s, as before" : "was %.20s, is %.20s", base->status, new->status);
     }
 }
 
@@ -530,8 +519,8 @@ static dt_status pair_settings(struct compare *c, struct side *base, struct side
 static dt_status find_pairs(struct compare *c, const struct record_set *base, const struct record_set *new, const struct pairing *by)
 {
     int most = base->count > new->count ? base->count : new->count;
-    int *chosen = calloc(2 * ((size_t)most + 1), sizeof *chosen);
-    bool *taken = calloc(2 * ((size_t)most + 1), sizeof *taken);
+    DT_FREED int *chosen = calloc(2 * ((size_t)most + 1), sizeof *chosen);
+    DT_FREED bool *taken = calloc(2 * ((size_t)most + 1), sizeof *taken);
     struct side sides[] = {{.set = base, .chosen = chosen, .taken = taken},
                            {.set = new, .chosen = chosen + most + 1, .taken = taken + most + 1}};
     dt_status status;
@@ -541,8 +530,6 @@ static dt_status find_pairs(struct compare *c, const struct record_set *base, co
         status = pair_settings(c, &sides[0], &sides[1], by);
     else
         status = pair_newest(c, base, new, chosen);
-    free(chosen);
-    free(taken);
     return status;
 }
 

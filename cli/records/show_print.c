@@ -41,17 +41,16 @@ enum { CELL_BYTES = 512 };
 static void describe_next(const struct show *s, const struct shown *lead, char *text)
 {
     int row = result_line_row(&s->lines, lead->line), next = result_line_row(&s->lines, lead->next);
-    size_t used = 0;
     *text = 0;
-    for (int c = 0; c < results_columns(s->results) && used + 1 < CELL_BYTES; c++) {
+    for (int c = 0; c < results_columns(s->results); c++) {
         char number[32], value[VALUE_BYTES];
         bool none = results_kind(s->results, next, c) == RESULT_NONE || results_kind(s->results, row, c) == RESULT_NONE;
         if (results_part(s->results, c) != RESULT_OF_CONFIG || none || results_same(s->results, row, next, c) || show_follows(s, c))
             continue;
         const char *name = results_name(s->results, c);
         experiment_text_shown(results_text(s->results, next, c, number), value);
-        used += (size_t)snprintf(text + used, CELL_BYTES - used, "%s%s%s%s", used ? ", " : "",
-                                 strcmp(name, "paradigm") ? experiment_key_title(name) : "", strcmp(name, "paradigm") ? " " : "", value);
+        bool is_paradigm = strcmp(name, "paradigm") == 0;
+        dt_append(text, CELL_BYTES, ", ", "%s%s%s", is_paradigm ? "" : experiment_key_title(name), is_paradigm ? "" : " ", value);
     }
 }
 
@@ -164,9 +163,8 @@ static void print_row(const struct show *s, struct table *t, int shown)
 /* Describe a line by the keys that differ: "ddp, batch 8". */
 static void describe_line(const struct show *s, int shown, char text[CELL_BYTES])
 {
-    size_t used = 0;
     *text = 0;
-    for (int i = 0; i < s->column_count && used + 1 < CELL_BYTES; i++) {
+    for (int i = 0; i < s->column_count; i++) {
         const struct column *c = &s->columns[i];
         char cell[CELL_BYTES];
         bool is_paradigm = strcmp(c->name, "paradigm") == 0;
@@ -174,8 +172,7 @@ static void describe_line(const struct show *s, int shown, char text[CELL_BYTES]
             continue;
         describe(s, shown, c, cell);
         if (strcmp(cell, "-") != 0)
-            used += (size_t)snprintf(text + used, CELL_BYTES - used, "%s%s%s%.100s", used ? ", " : "",
-                                     is_paradigm ? "" : experiment_key_title(c->name), is_paradigm ? "" : " ", cell);
+            dt_append(text, CELL_BYTES, ", ", "%s%s%.100s", is_paradigm ? "" : experiment_key_title(c->name), is_paradigm ? "" : " ", cell);
     }
 }
 
@@ -364,13 +361,11 @@ static dt_status print_json(const struct show *s, FILE *to)
 /* Print the log of the last run. */
 static dt_status print_mllog(const struct show *s, FILE *to)
 {
-    struct cJSON *record;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *record = NULL;
     if (s->shown_count != 1)
         return dt_fail(DT_ERR_INVALID, "MLPerf's log is for one experiment, not %d: choose one with --where", s->shown_count);
     DT_TRY(results_record(s->results, row_at(s, 0), &record));
-    dt_status status = mllog_print(record, to);
-    dt_json_destroy(record);
-    return status;
+    return mllog_print(record, to);
 }
 
 dt_status show_write(const struct show *s, FILE *to)

@@ -196,19 +196,11 @@ void experiment_label(const struct experiment *e, const struct experiment_column
  * path. */
 static void add_name(char *list, size_t list_bytes, const char *folder, const char *path)
 {
-    size_t folder_bytes = strlen(folder), bytes = strlen(path), used = strlen(list);
-    const char *name = path;
-    if (strncmp(path, folder, folder_bytes) == 0 && bytes > folder_bytes + 5) {
-        name += folder_bytes;
-        bytes -= folder_bytes + 5;
-    }
-    for (const char *at = list; *at; at += strspn(at, ", ")) {
-        size_t length = strcspn(at, ",");
-        if (length == bytes && strncmp(at, name, bytes) == 0)
-            return;
-        at += length;
-    }
-    snprintf(list + used, list_bytes - used, "%s%.*s", used ? ", " : "", (int)bytes, name);
+    size_t folder_bytes = strlen(folder), bytes = strlen(path), ending = strlen(".json");
+    if (strncmp(path, folder, folder_bytes) == 0 && bytes > folder_bytes + ending)
+        dt_append_once(list, list_bytes, path + folder_bytes, bytes - folder_bytes - ending);
+    else
+        dt_append_once(list, list_bytes, path, bytes);
 }
 
 void predictions_add(struct predictions *all, const struct experiment *e)

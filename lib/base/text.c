@@ -96,6 +96,28 @@ void dt_append(char *text, size_t bytes, const char *separator, const char *form
     va_end(arguments);
 }
 
+void dt_append_once(char *text, size_t bytes, const char *word, size_t length)
+{
+    for (const char *at = text; *at; at += strspn(at, ", ")) {
+        size_t its = strcspn(at, ",");
+        if (its == length && strncmp(at, word, length) == 0)
+            return;
+        at += its;
+    }
+    if (length > 0 && strlen(text) + 2 + length < bytes)
+        dt_append(text, bytes, ", ", "%.*s", (int)length, word);
+}
+
+bool dt_read_range(const char **at, long *first, long *last)
+{
+    char *end = (char *)*at;
+    *first = *last = isdigit((unsigned char)*end) ? strtol(end, &end, 10) : -1;
+    if (*first >= 0 && *end == '-')
+        *last = isdigit((unsigned char)end[1]) ? strtol(end + 1, &end, 10) : -1;
+    *at = *end == ',' ? end + 1 : NULL;
+    return *first >= 0 && *first <= *last && (*at || !*end);
+}
+
 enum { MAX_WORD = 63, FAR = 1000 };
 
 static void fold(const char *word, size_t length, char out[MAX_WORD])

@@ -21,6 +21,15 @@ bool dt_is_printable(const char *text);
  * first. Truncated if the buffer is full. */
 void dt_append(char *text, size_t bytes, const char *separator, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* The same for a word [length] after ", ", unless the list has it or the word is empty or too long
+ * for the rest of the buffer. */
+void dt_append_once(char *text, size_t bytes, const char *word, size_t length);
+
+/* Read one number, or two with a dash between ("8-15"), from a comma-separated list such as
+ * "0,3,8-15". *at moves after them and their comma; NULL if it is the list's end. False: it is
+ * something else, or the second is below the first. */
+bool dt_read_range(const char **at, long *first, long *last);
+
 /* Whether the text is one of the blank-separated words, in any letters; never for "". */
 bool dt_is_one_of(const char *text, const char *words);
 

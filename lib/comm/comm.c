@@ -175,12 +175,11 @@ dt_status dt_comm_subset(struct dt_comm *parent, const int *ranks, int count, co
 
 dt_status dt_comm_twin(struct dt_comm *comm, const char *name, struct dt_comm **out)
 {
-    int *ranks = malloc((size_t)comm->size * sizeof *ranks);
+    DT_FREED int *ranks = malloc((size_t)comm->size * sizeof *ranks);
     DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", comm->size));
     for (int rank = 0; rank < comm->size; rank++)
         ranks[rank] = rank;
     dt_status status = dt_comm_subset(comm, ranks, comm->size, name, out);
-    free(ranks);
     if (*out)
         (*out)->twin = comm;
     return status;
@@ -231,24 +230,11 @@ void dt_comm_network(const struct dt_comm *comm, struct dt_comm_network *out)
         comm->backend->network(comm, out);
 }
 
-void dt_comm_network_add_word(char *list, size_t list_bytes, const char *word, size_t length)
-{
-    for (const char *at = list; *at;) {
-        size_t bytes = strcspn(at, ",");
-        if (bytes == length && strncmp(at, word, length) == 0)
-            return;
-        at += bytes;
-        at += strspn(at, ", ");
-    }
-    if (length > 0 && strlen(list) + 2 + length < list_bytes)
-        dt_append(list, list_bytes, ", ", "%.*s", (int)length, word);
-}
-
 static void add_words(char *list, size_t list_bytes, const char *words)
 {
     for (const char *at = words; *at;) {
         size_t bytes = strcspn(at, ",");
-        dt_comm_network_add_word(list, list_bytes, at, bytes);
+        dt_append_once(list, list_bytes, at, bytes);
         at += bytes;
         at += strspn(at, ", ");
     }
@@ -423,10 +409,9 @@ static void sum_up(const double *all, size_t ranks, size_t count, double *sums, 
 
 static dt_status reduce_gathered(struct dt_comm *comm, const double *mine, size_t count, double *sums_and_highest)
 {
-    double *all;
+    DT_FREED double *all = NULL;
     DT_TRY(dt_host_collect(comm, mine, count * sizeof *mine, &all));
     sum_up(all, (size_t)comm->size, count, sums_and_highest, sums_and_highest + count);
-    free(all);
     return DT_OK;
 }
 
@@ -442,21 +427,19 @@ dt_status dt_host_gather(struct dt_comm *comm, const void *mine, size_t bytes, v
         return comm->backend->host_gather(comm, mine, bytes, all);
     if (comm->rank == 0)
         return dt_host_all_gather(comm, mine, bytes, all);
-    void *unread;
+    DT_FREED void *unread = NULL;
     DT_TRY(dt_host_collect(comm, mine, bytes, &unread));
-    free(unread);
     return DT_OK;
 }
 
 static dt_status pick_gathered(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, char *out)
 {
-    char *all = malloc((size_t)comm->size * bytes + 1);
+    DT_FREED char *all = malloc((size_t)comm->size * bytes + 1);
     DT_TRY(dt_allocated(all, "no host memory for what %d ranks give", comm->size));
-    dt_status status = dt_host_all_gather(comm, mine, bytes, all);
-    for (int i = 0; status == DT_OK && i < count; i++)
+    DT_TRY(dt_host_all_gather(comm, mine, bytes, all));
+    for (int i = 0; i < count; i++)
         memcpy(out + (size_t)i * bytes, all + (size_t)ranks[i] * bytes, bytes);
-    free(all);
-    return status;
+    return DT_OK;
 }
 
 dt_status dt_host_gather_among(struct dt_comm *comm, const int *ranks, int count, const void *mine, size_t bytes, void *all)
@@ -514,13 +497,11 @@ dt_status dt_comm_reduce_numbers(struct dt_comm *comm, const double *mine, int c
     DT_TRY(find_control(comm, NUMBERS_AT + ranks * each * sizeof *mine, &control));
     if (!control)
         return dt_host_reduce(comm, mine, count, sums_and_highest);
-    double *all = malloc(ranks * each * sizeof *all);
+    DT_FREED double *all = malloc(ranks * each * sizeof *all);
     DT_TRY(dt_allocated(all, "no host memory for the numbers of %d ranks", comm->size));
-    dt_status status = gather_numbers(comm, mine, each, control + NUMBERS_AT, stream, all);
-    if (status == DT_OK)
-        sum_up(all, ranks, each, sums_and_highest, sums_and_highest + count);
-    free(all);
-    return status;
+    DT_TRY(gather_numbers(comm, mine, each, control + NUMBERS_AT, stream, all));
+    sum_up(all, ranks, each, sums_and_highest, sums_and_highest + count);
+    return DT_OK;
 }
 
 void dt_comm_give_up(struct dt_comm *comm, dt_status status, const char *text)

@@ -109,9 +109,7 @@ struct dt_comm_network {
 /* Call it after a communicator's first operations. Only nccl reports something; else everything is
  * unknown. */
 void dt_comm_network(const struct dt_comm *comm, struct dt_comm_network *out);
-/* Add a word [length] to a list that does not have it, if there is room; and merge the facts of
- * another rank. */
-void dt_comm_network_add_word(char *list, size_t list_bytes, const char *word, size_t length);
+/* Merge the facts of another rank. */
 void dt_comm_network_merge(struct dt_comm_network *all, const struct dt_comm_network *one);
 
 /* buffer [count]: in place, the sum or average over all ranks. */

@@ -2,6 +2,7 @@
 
 #include "lib/base/grow.h"
 #include "lib/base/output_file.h"
+#include "lib/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -265,7 +266,7 @@ static void narrow(const struct dt_trace *trace, const struct bounds *known, str
 void dt_trace_place(struct dt_trace *trace, struct dt_trace_clock *clocks, int count)
 {
     int64_t earliest_ns = INT64_MAX;
-    struct bounds *bounds = calloc(2 * (size_t)count, sizeof *bounds);
+    DT_FREED struct bounds *bounds = calloc(2 * (size_t)count, sizeof *bounds);
     if (!bounds) {
         trace->no_memory = true;
         return;
@@ -285,34 +286,14 @@ void dt_trace_place(struct dt_trace *trace, struct dt_trace_clock *clocks, int c
         clocks[i].zero_ns -= earliest_ns;
     for (int i = 0; i < trace->end_count; i++)
         trace->ends[i].at_ns += clocks[trace->ends[i].sends ? trace->ends[i].from : trace->ends[i].to].zero_ns;
-    free(bounds);
-}
-
-/* Read one rank, or two with a dash between. NULL: it is neither. */
-static const char *read_ranks(const char *text, long *first, long *last)
-{
-    char *end;
-    if (*text < '0' || *text > '9')
-        return NULL;
-    *first = *last = strtol(text, &end, 10);
-    if (*end == '-') {
-        text = end + 1;
-        if (*text < '0' || *text > '9')
-            return NULL;
-        *last = strtol(text, &end, 10);
-    }
-    return *first <= *last && (*end == 0 || *end == ',') ? end : NULL;
 }
 
 dt_status dt_trace_ranks_check(const char *ranks, int world_size)
 {
     long first, last;
-    const char *at = ranks;
-    do {
-        at = read_ranks(at, &first, &last);
-        if (!at || last >= world_size)
+    for (const char *at = ranks; at;)
+        if (!dt_read_range(&at, &first, &last) || last >= world_size)
             return dt_fail(DT_ERR_INVALID, "--trace-ranks %s: expected ranks from 0 to %d, such as 0,3,8-15", ranks, world_size - 1);
-    } while (*at++ == ',');
     return DT_OK;
 }
 
@@ -320,12 +301,8 @@ bool dt_trace_has(const struct dt_trace_wish *wish, int rank)
 {
     long first, last;
     bool has = !wish->ranks;
-    for (const char *at = wish->ranks; at && !has; at = *at == ',' ? at + 1 : NULL) {
-        at = read_ranks(at, &first, &last);
-        if (!at)
-            return false;
-        has = first <= rank && rank <= last;
-    }
+    for (const char *at = wish->ranks; at && !has;)
+        has = dt_read_range(&at, &first, &last) && first <= rank && rank <= last;
     return has;
 }
 

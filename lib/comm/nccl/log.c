@@ -6,6 +6,8 @@
  *         1[1] via P2P/CUMEM". Lines in another format are ignored. */
 #include "lib/comm/nccl/log.h"
 
+#include "lib/base/text.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +70,7 @@ static void take_channel(const char *how, struct dt_comm_network *out)
 {
     size_t first = strcspn(how, "/");
     size_t length = how[first] ? first + 1 + strcspn(how + first + 1, "/(") : first;
-    dt_comm_network_add_word(out->transports, sizeof out->transports, how, length);
+    dt_append_once(out->transports, sizeof out->transports, how, length);
     if (strncmp(how, "NET/", 4) != 0)
         return;
     bool direct = strstr(how, "/GDRDMA");
@@ -86,7 +88,7 @@ static void take_cards(const char *text, bool sockets, struct dt_comm_network *o
         (void)strtol(text + 1, &end, 10);
         if (end > text + 1 && *end == ']') {
             size_t name = (size_t)(end + 1 - text);
-            dt_comm_network_add_word(out->cards, sizeof out->cards, end + 1, sockets ? strcspn(end + 1, ": ;") : length - name);
+            dt_append_once(out->cards, sizeof out->cards, end + 1, sockets ? strcspn(end + 1, ": ;") : length - name);
         }
         text += length;
         text += strspn(text, " ");

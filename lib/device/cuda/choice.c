@@ -1,5 +1,6 @@
 /* Lists the GPUs, their peak rates, and the reason if there is none; chooses a rank's GPU, and
  * binds to the processors near it. Opens no GPU: a context costs memory. */
+#include "lib/base/text.h"
 #include "lib/device/cuda/internal.h"
 
 #include <ctype.h>
@@ -191,25 +192,13 @@ dt_status dt_cuda_choose(const struct dt_device_options *options, int *out)
 /* Read "0-15,64-79", Linux's format of processor lists. False: it is not such a list. */
 static bool read_list(const char *text, cpu_set_t *out)
 {
+    long first, last;
     CPU_ZERO(out);
-    for (const char *at = text; *at && *at != '\n';) {
-        char *end;
-        long first = strtol(at, &end, 10), last = first;
-        if (end == at || first < 0)
+    for (const char *at = *text ? text : NULL; at;) {
+        if (!dt_read_range(&at, &first, &last))
             return false;
-        at = end;
-        if (*at == '-') {
-            last = strtol(at + 1, &end, 10);
-            if (end == at + 1 || last < first)
-                return false;
-            at = end;
-        }
         for (long i = first; i <= last && i < CPU_SETSIZE; i++)
             CPU_SET((int)i, out);
-        if (*at == ',')
-            at++;
-        else if (*at && *at != '\n')
-            return false;
     }
     return true;
 }
@@ -225,9 +214,10 @@ static bool processors_of(const char *folder, const char *address, cpu_set_t *ou
     FILE *file = fopen(path, "re");
     if (!file)
         return false;
-    bool read = fgets(line, sizeof line, file) && read_list(line, out);
+    bool read = fgets(line, sizeof line, file);
     fclose(file);
-    return read;
+    line[strcspn(line, "\n")] = 0;
+    return read && read_list(line, out);
 }
 
 bool dt_cuda_bind_near(const char *folder, const char *address)

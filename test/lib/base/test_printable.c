@@ -54,9 +54,38 @@ static void words_of_a_list(void)
     CHECK(!dt_is_one_of("o", "done ok") && !dt_is_one_of("done ok", "done ok") && !dt_is_one_of("", "done ok") && !dt_is_one_of("ok", ""));
 }
 
+static void words_are_appended_once(void)
+{
+    char list[16] = "";
+    dt_append_once(list, sizeof list, "ib", 2);
+    dt_append_once(list, sizeof list, "ib0", 3);
+    dt_append_once(list, sizeof list, "ib0,eth", 2);
+    dt_append_once(list, sizeof list, "", 0);
+    dt_append_once(list, sizeof list, "too long for it", 15);
+    CHECK(strcmp(list, "ib, ib0") == 0, "%s", list);
+}
+
+static void ranges_of_a_list(void)
+{
+    static const char *const wrong[] = {"", "x", "-1", "3-", "3-1", "3x", "3--4", " 3"};
+    const char *at = "0,8-15,3";
+    long first, last;
+    CHECK(dt_read_range(&at, &first, &last) && first == 0 && last == 0 && at);
+    CHECK(dt_read_range(&at, &first, &last) && first == 8 && last == 15 && at);
+    CHECK(dt_read_range(&at, &first, &last) && first == 3 && last == 3 && !at);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        at = wrong[i];
+        CHECK(!dt_read_range(&at, &first, &last), "%s", wrong[i]);
+    }
+    at = "3,";
+    CHECK(dt_read_range(&at, &first, &last) && at && !dt_read_range(&at, &first, &last), "something has to follow a comma");
+}
+
 static const struct test_case cases[] = {
     {"known texts", known_texts},
     {"words of a list", words_of_a_list},
+    {"words are appended once", words_are_appended_once},
+    {"ranges of a list", ranges_of_a_list},
 };
 
 TEST_MAIN(cases)
