@@ -31,7 +31,7 @@ dt_status calibration_measure_world(const struct calibration_request *request, s
 {
     const struct dt_device_kind *kind = dt_device_kind_find(request->device);
     static const char *const argv[] = {"/proc/self/exe", "calibrate-rank", NULL};
-    struct dt_launch_outcome outcome;
+    DT_FREED char *input = NULL, *result = NULL;
     struct dt_launch launch = {
         .argv = argv,
         .world_size = run->ranks,
@@ -44,14 +44,10 @@ dt_status calibration_measure_world(const struct calibration_request *request, s
         .stop_requests = stop_requests,
         .context = run,
     };
-    char *input;
     DT_TRY(calibration_request_write(request, &input));
     launch.input = input;
-    dt_status status = dt_launch_run(&launch, &outcome);
-    free(input);
-    DT_THEN(status, outcome.result ? calibration_read(outcome.result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 sent no result"));
-    dt_launch_outcome_finish(&outcome);
-    return status;
+    DT_TRY(dt_launch_run(&launch, &result));
+    return result ? calibration_read(result, calibration) : dt_fail(DT_ERR_COMM, "rank 0 sent no result");
 }
 
 /* ---- as one of the ranks that a launcher has started ---- */

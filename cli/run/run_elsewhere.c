@@ -74,8 +74,8 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
 {
     const char *const argv[] = {"/proc/self/exe", "rank", trace.path, trace.ranks, NULL}; /* without a trace the list ends earlier */
     struct run run = {experiment, progress, draft, report, 0};
-    struct dt_launch_outcome outcome;
-    char *input, error[1024], phase[64];
+    DT_FREED char *input = NULL, *result = NULL;
+    char error[1024], phase[64];
     const struct dt_device_kind *kind;
     dt_status status = device_choose(experiment, &kind);
     DT_THEN(status, write_for_ranks(experiment, &input));
@@ -98,9 +98,9 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
     };
     snprintf(phase, sizeof phase, "starting %d rank%s", experiment->world_size, experiment->world_size > 1 ? "s" : "");
     progress_phase(progress, phase);
-    status = dt_launch_run(&launch, &outcome);
+    status = dt_launch_run(&launch, &result);
     snprintf(error, sizeof error, "%s", without_echo(dt_error_message()));
-    if (outcome.result && report_take(report, outcome.result) < 0 && status == DT_OK) {
+    if (result && report_take(report, result) < 0 && status == DT_OK) {
         status = DT_ERR_COMM;
         snprintf(error, sizeof error, "%s", dt_error_message());
     }
@@ -110,8 +110,6 @@ void run_launched(const struct experiment *experiment, struct dt_trace_wish trac
     report_end(report, status, error);
     snprintf(report->launcher, sizeof report->launcher,
              "none"); /* the user's launcher; the one that dtbench uses itself does not describe the job */
-    dt_launch_outcome_finish(&outcome);
-    free(input);
 }
 
 /* ---- on device sim ---- */

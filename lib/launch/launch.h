@@ -118,10 +118,6 @@ struct dt_launch {
     void *context;
 };
 
-struct dt_launch_outcome {
-    char *result; /* rank 0's last dt_launch_rank_result; NULL: none. May be set together with a failure */
-};
-
 /* Run the processes. Blocks until all are gone. Changes no signal handlers, but reaps the child
  * that it started. Returns the status (with its text) that the first failed rank reported, or
  *   DT_ERR_COMM         a rank was killed or crashed; the text names the rank, and the signal if
@@ -132,9 +128,9 @@ struct dt_launch_outcome {
  *   DT_ERR_INTERRUPTED  killed after stop requests
  *   DT_ERR_UNAVAILABLE  no mpirun, or the program cannot be executed
  *   DT_ERR_IO, DT_ERR_HOST_MEMORY, DT_ERR_INVALID
- * `out` is filled in every case; owner: the caller, who calls dt_launch_outcome_finish. */
-dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome *out);
-void dt_launch_outcome_finish(struct dt_launch_outcome *outcome);
+ * *result: rank 0's last dt_launch_rank_result, also together with a failure; NULL: none. Owner: the
+ * caller, free. */
+dt_status dt_launch_run(const struct dt_launch *launch, char **result);
 
 /* The rank's side of lib/launch/launch.h: a process that a supervisor started.
  *

@@ -32,7 +32,7 @@ struct peer {
 
 struct supervisor {
     const struct dt_launch *launch;
-    struct dt_launch_outcome *outcome;
+    char **result;
     struct dt_child *children; /* [child_count]: mpirun, or each rank at the index of its number */
     int child_count;
     int listen_fd, port_fd; /* port_fd: reserves the port of the rendezvous; -1: none */
@@ -41,7 +41,7 @@ struct supervisor {
     struct peer **by_rank;    /* [world_size]: NULL: not announced yet */
     struct pollfd *polls;     /* [peer_count + 1 + child_count] */
     int64_t start_ns, end_ns; /* end_ns: time at which to give up waiting; 0: the run is not ending */
-    dt_status status;         /* the first failure; its rank is in outcome */
+    dt_status status;         /* the first failure */
     char text[1024];
     int vanished;       /* the rank of that failure, if the rank disappeared; else -1 */
     bool launcher_died; /* mpirun was killed by another process */
@@ -151,9 +151,9 @@ static void handle(struct supervisor *s, struct peer *p, const struct dt_wire_me
         break;
     case DT_WIRE_RESULT:
         if (p->rank == 0) {
-            free(s->outcome->result);
-            s->outcome->result = strdup(message->text);
-            if (!s->outcome->result)
+            free(*s->result);
+            *s->result = strdup(message->text);
+            if (!*s->result)
                 fail_run(s, DT_ERR_HOST_MEMORY, 0, "no memory for the result");
         }
         break;
@@ -588,13 +588,13 @@ static void finish(struct supervisor *s)
     free(s->polls);
 }
 
-dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome *out)
+dt_status dt_launch_run(const struct dt_launch *launch, char **result)
 {
     char socket_name[64];
-    *out = (struct dt_launch_outcome){.result = NULL};
+    *result = NULL;
     if (launch->world_size < 1 || !launch->argv || !launch->argv[0] || !launch->input)
         return dt_fail(DT_ERR_INVALID, "nothing to launch: %d ranks", launch->world_size);
-    struct supervisor s = {.launch = launch, .outcome = out, .listen_fd = -1, .port_fd = -1, .vanished = -1, .start_ns = dt_clock_ns()};
+    struct supervisor s = {.launch = launch, .result = result, .listen_fd = -1, .port_fd = -1, .vanished = -1, .start_ns = dt_clock_ns()};
     dt_status status = prepare(&s, socket_name, sizeof socket_name);
     if (status < 0)
         goto done;
@@ -610,16 +610,10 @@ dt_status dt_launch_run(const struct dt_launch *launch, struct dt_launch_outcome
         dt_launch_remove_sessions(NULL, getpid());
     explain_vanished(&s);
     explain_launcher(&s);
-    if (s.status == DT_OK && !out->result)
+    if (s.status == DT_OK && !*result)
         fail_run(&s, DT_ERR_COMM, 0, "rank 0 ended without a result");
     status = s.status == DT_OK ? DT_OK : dt_fail(s.status, "%s", s.text);
 done:
     finish(&s);
     return status;
-}
-
-void dt_launch_outcome_finish(struct dt_launch_outcome *outcome)
-{
-    free(outcome->result);
-    *outcome = (struct dt_launch_outcome){.result = NULL};
 }

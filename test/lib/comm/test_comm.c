@@ -151,7 +151,7 @@ static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_
                           .grace_s = 1,
                           .progress = w ? on_progress : NULL,
                           .context = w};
-    struct dt_launch_outcome outcome;
+    char *outcome;
     char last_words[] = "/tmp/dt_test_comm_XXXXXX";
     double start = dt_clock_s();
     if (!mkdtemp(last_words) || setenv(LAST_WORDS, last_words, 1) != 0)
@@ -162,7 +162,7 @@ static bool launch(const char *mode, int ranks, struct watch *w, dt_status *out_
         CHECK(failures_of(i) == 0, "%s: rank %d: see above", mode, i);
     rmdir(last_words);
     printf("# %s, %d ranks: %.2f s: %s\n", mode, ranks, dt_clock_s() - start, *out_status == DT_OK ? "ok" : dt_error_message());
-    dt_launch_outcome_finish(&outcome);
+    free(outcome);
     if (*out_status == DT_ERR_UNAVAILABLE)
         snprintf(test_skip_reason, sizeof test_skip_reason, "%s", dt_error_message());
     return *out_status != DT_ERR_UNAVAILABLE;

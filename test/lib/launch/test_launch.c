@@ -188,7 +188,7 @@ static int on_stop(void *context)
     return w->stop_after > 0 && w->reports[0] >= w->stop_after ? w->stops : 0;
 }
 
-static dt_status launch(const char *mode, int ranks, const char *input, struct watch *w, struct dt_launch_outcome *out)
+static dt_status launch(const char *mode, int ranks, const char *input, struct watch *w, char **out)
 {
     const char *const argv[] = {"/proc/self/exe", "rank", mode, NULL};
     struct dt_launch l = {.argv = argv,
@@ -252,14 +252,14 @@ static void normal_end(void)
     input[length] = 0;
     for (int ranks = 1; ranks <= MOST_RANKS; ranks *= 2) {
         struct watch w = {0};
-        struct dt_launch_outcome out;
+        char *out;
         CHECK_OK(launch("normal", ranks, input, &w, &out));
-        CHECK(out.result && strcmp(out.result, input) == 0);
+        CHECK(out && strcmp(out, input) == 0);
         for (int r = 0; r < ranks; r++)
             CHECK(w.reports[r] == 3, "rank %d reported %d times", r, w.reports[r]);
         memset(w.pids, 0, sizeof w.pids); /* these reports held no pids */
         check_nobody_left(&w);
-        dt_launch_outcome_finish(&out);
+        free(out);
     }
     free(input);
 }
@@ -277,10 +277,10 @@ static void who_starts_ranks(void)
 static void no_limit(void)
 {
     struct watch w = {0};
-    struct dt_launch_outcome out;
+    char *out;
     CHECK_OK(launch("silent", 1, "x", &w, &out));
-    CHECK(out.result && strcmp(out.result, "x") == 0);
-    dt_launch_outcome_finish(&out);
+    CHECK(out && strcmp(out, "x") == 0);
+    free(out);
 }
 
 /* The last rank says that it is one more. */
@@ -288,11 +288,11 @@ static void rank_that_is_none(void)
 {
     for (int ranks = 1; ranks <= 2; ranks++) {
         struct watch w = {0};
-        struct dt_launch_outcome out;
+        char *out;
         char want[64];
         snprintf(want, sizeof want, "announced itself as rank %d of %d, which is none", ranks, ranks);
         CHECK(launch("moved", ranks, "", &w, &out) == DT_ERR_WORLD && strstr(dt_error_message(), want), "%s", dt_error_message());
-        dt_launch_outcome_finish(&out);
+        free(out);
     }
 }
 
@@ -300,21 +300,21 @@ static void crash(void)
 {
     for (int ranks = 1; ranks <= MOST_RANKS; ranks *= 2) {
         struct watch w = {0};
-        struct dt_launch_outcome out;
+        char *out;
         char want[64];
         CHECK(launch("abort", ranks, "", &w, &out) == DT_ERR_COMM);
         snprintf(want, sizeof want, "rank %d (pid %d) was killed or crashed: signal 6", ranks - 1, (int)w.pids[ranks - 1]);
         CHECK(strstr(dt_error_message(), want), "%s", dt_error_message());
-        CHECK(!out.result);
+        CHECK(!out);
         check_nobody_left(&w);
-        dt_launch_outcome_finish(&out);
+        free(out);
     }
     struct watch w = {0};
-    struct dt_launch_outcome out;
+    char *out;
     CHECK(launch("exit", 2, "", &w, &out) == DT_ERR_COMM);
     CHECK(strstr(dt_error_message(), "ended with code 7"), "%s", dt_error_message());
     check_nobody_left(&w);
-    dt_launch_outcome_finish(&out);
+    free(out);
 }
 
 static void killed_at_any_moment(void)
@@ -322,7 +322,7 @@ static void killed_at_any_moment(void)
     srand(13);
     for (int ranks = 1; ranks <= MOST_RANKS; ranks *= 2) {
         struct watch w = {.kill_rank = rand() % ranks, .kill_after = 1 + rand() % 30};
-        struct dt_launch_outcome out;
+        char *out;
         char want[64];
         CHECK(launch("loop", ranks, "", &w, &out) == DT_ERR_COMM);
         CHECK(dt_clock_s() - w.killed_s < 40, "%g s after the kill", dt_clock_s() - w.killed_s); /* a step may take 60 s */
@@ -331,14 +331,14 @@ static void killed_at_any_moment(void)
         if (!with_mpirun || ranks == 1) /* mpirun does not always say */
             CHECK(strstr(dt_error_message(), "signal 9"), "%s", dt_error_message());
         check_nobody_left(&w);
-        dt_launch_outcome_finish(&out);
+        free(out);
     }
 }
 
 static void a_death_that_peers_report(void)
 {
     struct watch w = {0};
-    struct dt_launch_outcome out;
+    char *out;
     if (with_mpirun)
         SKIP("mpirun kills the others, and which came first is not known");
     char path[] = "/tmp/test_launch.XXXXXX";
@@ -347,11 +347,11 @@ static void a_death_that_peers_report(void)
     unlink(path);
     CHECK(strstr(dt_error_message(), "rank 2 (pid ") && strstr(dt_error_message(), "signal 9"), "%s", dt_error_message());
     check_nobody_left(&w);
-    dt_launch_outcome_finish(&out);
+    free(out);
 }
 
 /* stderr goes to a file for the length of a launch; returns what it holds. Owner: the caller. */
-static char *launch_and_read_stderr(const char *mode, int ranks, struct watch *w, dt_status *status, struct dt_launch_outcome *out)
+static char *launch_and_read_stderr(const char *mode, int ranks, struct watch *w, dt_status *status, char **out)
 {
     char path[] = "/tmp/test_launch.XXXXXX";
     int file = mkstemp(path), before = dup(STDERR_FILENO);
@@ -371,7 +371,7 @@ static void stderr_of_ranks(void)
 {
     int ranks = 2;
     struct watch w = {0};
-    struct dt_launch_outcome out;
+    char *out;
     dt_status status;
     char *text = launch_and_read_stderr("normal", ranks, &w, &status, &out);
     CHECK(status == DT_OK);
@@ -383,19 +383,19 @@ static void stderr_of_ranks(void)
         CHECK(strstr(text, line), "stderr: %s", text);
     }
     free(text);
-    dt_launch_outcome_finish(&out);
+    free(out);
     memset(&w, 0, sizeof w);
     text = launch_and_read_stderr("abort", ranks, &w, &status, &out);
     CHECK(text[0] == 0, "a crash wrote to stderr: %s", text);
     free(text);
-    dt_launch_outcome_finish(&out);
+    free(out);
 }
 
 static void hang(void)
 {
     int ranks = 2;
     struct watch w = {0};
-    struct dt_launch_outcome out;
+    char *out;
     dt_status status;
     char want[64];
     char *text = launch_and_read_stderr("hang", ranks, &w, &status, &out);
@@ -408,7 +408,7 @@ static void hang(void)
     }
     free(text);
     check_nobody_left(&w);
-    dt_launch_outcome_finish(&out);
+    free(out);
 
     memset(&w, 0, sizeof w);
     CHECK(launch("never ready", ranks, "", &w, &out) == DT_ERR_TIMEOUT);
@@ -416,7 +416,7 @@ static void hang(void)
     const char *waiting = strstr(dt_error_message(), ranks > 1 ? "waiting for ranks 0" : "waiting for rank 0");
     CHECK(waiting && (ranks == 1 || strstr(waiting, ", 1")), "%s", dt_error_message());
     check_nobody_left(&w);
-    dt_launch_outcome_finish(&out);
+    free(out);
 }
 
 /* No rank gets past the same report: the text says which process does not run, or what a rank
@@ -424,62 +424,62 @@ static void hang(void)
 static void hang_of_all(void)
 {
     struct watch w = {0};
-    struct dt_launch_outcome out;
+    char *out;
     if (with_mpirun)
         SKIP("the messages are the same");
     CHECK(launch("stopped", 2, "", &w, &out) == DT_ERR_TIMEOUT);
     CHECK(strstr(dt_error_message(), "; rank 1 does not answer"), "%s", dt_error_message());
     check_nobody_left(&w);
-    dt_launch_outcome_finish(&out);
+    free(out);
 
     memset(&w, 0, sizeof w);
     CHECK(launch("late", 2, "", &w, &out) == DT_ERR_TIMEOUT);
     CHECK(strcmp(dt_error_message(), "rank 0: waited 1 s for rank 1") == 0, "%s", dt_error_message());
     check_nobody_left(&w);
-    dt_launch_outcome_finish(&out);
+    free(out);
 }
 
 /* After mpirun was killed its ranks end, and the error names none of them. */
 static void launcher_killed(void)
 {
     struct watch w = {.kill_launcher_after = 5};
-    struct dt_launch_outcome out;
+    char *out;
     if (!with_mpirun)
         SKIP("the supervisor is the launcher");
     CHECK(launch("loop", 2, "", &w, &out) == DT_ERR_COMM);
     CHECK(strstr(dt_error_message(), "mpirun (pid") && strstr(dt_error_message(), "was killed by signal 9"), "%s", dt_error_message());
     check_nobody_left(&w);
-    dt_launch_outcome_finish(&out);
+    free(out);
 }
 
 static void out_of_memory(void)
 {
     int ranks = 2;
     struct watch w = {0};
-    struct dt_launch_outcome out;
+    char *out;
     CHECK(launch("oom", ranks, "", &w, &out) == DT_ERR_OOM);
     CHECK(strstr(dt_error_message(), "12 GiB are too many"), "%s", dt_error_message());
     check_nobody_left(&w);
-    dt_launch_outcome_finish(&out);
+    free(out);
 }
 
 static void stop(void)
 {
     for (int ranks = 1; ranks <= 2; ranks++) {
         struct watch w = {.stop_after = 5, .stops = 1};
-        struct dt_launch_outcome out;
+        char *out;
         CHECK(launch("loop", ranks, "", &w, &out) == DT_ERR_INTERRUPTED);
-        CHECK(out.result && strcmp(out.result, "partial") == 0);
+        CHECK(out && strcmp(out, "partial") == 0);
         CHECK(strstr(dt_error_message(), "stopped as asked"), "%s", dt_error_message());
         check_nobody_left(&w);
-        dt_launch_outcome_finish(&out);
+        free(out);
     }
     struct watch w = {.stop_after = 5, .stops = 2}; /* the impatient second Ctrl-C */
-    struct dt_launch_outcome out;
+    char *out;
     CHECK(launch("loop", 1, "", &w, &out) == DT_ERR_INTERRUPTED);
-    CHECK(!out.result);
+    CHECK(!out);
     check_nobody_left(&w);
-    dt_launch_outcome_finish(&out);
+    free(out);
 }
 
 static void supervisor_killed(void)
@@ -490,7 +490,7 @@ static void supervisor_killed(void)
     pid_t supervisor = fork();
     if (supervisor == 0) {
         struct watch w = {.pid_fd = pids_pipe[1]};
-        struct dt_launch_outcome out;
+        char *out;
         close(pids_pipe[0]);
         launch("loop", ranks, "", &w, &out);
         _exit(0);
@@ -518,13 +518,13 @@ static void supervisor_killed(void)
 static void cannot_start(void)
 {
     struct watch w = {0};
-    struct dt_launch_outcome out;
+    char *out;
     CHECK(launch("mute", 1, "", &w, &out) == DT_ERR_COMM);
     CHECK(strstr(dt_error_message(), "rank 0 ended with code 3 before it reported"), "%s", dt_error_message());
-    dt_launch_outcome_finish(&out);
+    free(out);
     CHECK(launch("mute", 2, "", &w, &out) == DT_ERR_COMM);
     CHECK(strstr(dt_error_message(), "ended with code 3 before"), "%s", dt_error_message());
-    dt_launch_outcome_finish(&out);
+    free(out);
 
     const char *const argv[] = {"/nonexistent/program", NULL};
     struct dt_launch l = {.argv = argv, .world_size = 1, .mpirun = with_mpirun, .input = ""};
@@ -532,7 +532,7 @@ static void cannot_start(void)
         CHECK(dt_launch_run(&l, &out) == (with_mpirun && l.world_size == 2 ? DT_ERR_COMM : DT_ERR_UNAVAILABLE));
         CHECK(strstr(dt_error_message(), "/nonexistent/program"), "%s", dt_error_message());
         check_nobody_left(&w);
-        dt_launch_outcome_finish(&out);
+        free(out);
     }
     if (!with_mpirun)
         return;
@@ -540,7 +540,7 @@ static void cannot_start(void)
     setenv("PATH", "/nonexistent", 1);
     CHECK(launch("normal", 2, "", &w, &out) == DT_ERR_UNAVAILABLE);
     CHECK(strstr(dt_error_message(), "openmpi-bin"), "%s", dt_error_message());
-    dt_launch_outcome_finish(&out);
+    free(out);
     setenv("PATH", path, 1);
     free(path);
 }
@@ -557,7 +557,7 @@ static void places(void)
     const char *const argv[] = {"/proc/self/exe", "rank", "place", NULL};
     char told[MOST_RANKS][64] = {{0}};
     struct dt_launch l = {.argv = argv, .world_size = MOST_RANKS, .input = "", .progress = on_place, .context = told};
-    struct dt_launch_outcome out;
+    char *out;
     if (with_mpirun)
         SKIP("mpirun has its own");
     setenv("WORLD_SIZE", "17", 1);
@@ -572,7 +572,7 @@ static void places(void)
         snprintf(want, sizeof want, "%d of 4, %d of 4, 127.0.0.1 %d", r, r, port);
         CHECK(strcmp(told[r], want) == 0, "%s, not %s", told[r], want);
     }
-    dt_launch_outcome_finish(&out);
+    free(out);
 }
 
 static const struct test_case cases[] = {
