@@ -74,18 +74,16 @@ void dt_sim_engine_destroy(struct dt_sim_engine *e)
 /* Each rank must be in range, and occur once: checked by sorting. */
 static dt_status check_ranks(const struct dt_sim_engine *e, const char *name, const int *ranks, int count)
 {
-    bool *seen = calloc((size_t)e->rank_count, sizeof *seen);
-    dt_status status = seen ? DT_OK : no_memory();
-    for (int i = 0; status == DT_OK && i < count; i++) {
+    DT_FREED bool *seen = calloc((size_t)e->rank_count, sizeof *seen);
+    DT_TRY(seen ? DT_OK : no_memory());
+    for (int i = 0; i < count; i++) {
         if (ranks[i] < 0 || ranks[i] >= e->rank_count)
-            status = dt_fail(DT_ERR_INVALID, "simulation: communicator %s has rank %d of %d", name, ranks[i], e->rank_count);
-        else if (seen[ranks[i]])
-            status = dt_fail(DT_ERR_INVALID, "simulation: communicator %s has rank %d twice", name, ranks[i]);
-        else
-            seen[ranks[i]] = true;
+            return dt_fail(DT_ERR_INVALID, "simulation: communicator %s has rank %d of %d", name, ranks[i], e->rank_count);
+        if (seen[ranks[i]])
+            return dt_fail(DT_ERR_INVALID, "simulation: communicator %s has rank %d twice", name, ranks[i]);
+        seen[ranks[i]] = true;
     }
-    free(seen);
-    return status;
+    return DT_OK;
 }
 
 dt_status dt_sim_engine_add_group(struct dt_sim_engine *e, const char *name, const int *ranks, int count, int *out_group)
@@ -667,9 +665,4 @@ double dt_sim_engine_end_s(const struct dt_sim_engine *e, int rank)
             end = fmax(end, one->streams[s].clock_s);
     }
     return end;
-}
-
-uint64_t dt_sim_engine_operations(const struct dt_sim_engine *e)
-{
-    return e->operations;
 }

@@ -104,5 +104,3 @@ double dt_sim_engine_event_s(const struct dt_sim_engine *engine, int rank, uint3
 struct dt_sim_idle dt_sim_engine_event_idle(const struct dt_sim_engine *engine, int rank, uint32_t event);
 /* When the last queue of the rank, or (rank -1) of all ranks, was done. */
 double dt_sim_engine_end_s(const struct dt_sim_engine *engine, int rank);
-/* Number of operations done so far by all ranks. */
-uint64_t dt_sim_engine_operations(const struct dt_sim_engine *engine);

@@ -1,6 +1,6 @@
 /* The replay against times worked out by hand. Transport: a collective takes 1 s, a message 1 s for
  * each byte over the one link. */
-#include "lib/sim/engine.h"
+#include "lib/sim/engine_parts.h"
 #include "test/check.h"
 
 #include <stdlib.h>
@@ -423,7 +423,7 @@ static void test_spans(void)
     CHECK_OK(dt_sim_engine_run(f.engine));
     CHECK(strcmp(bars.text, "0 host gemm 0-1\n0 compute gemm 1-3\n0 network all_reduce 3-4\n0 network offload 4-12\n") == 0, "%s",
           bars.text);
-    CHECK(dt_sim_engine_operations(f.engine) == 5, "%d operations", (int)dt_sim_engine_operations(f.engine));
+    CHECK(f.engine->operations == 5, "%d operations", (int)f.engine->operations);
     finish(&f);
     dt_sim_program_destroy(p);
 }
