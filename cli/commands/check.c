@@ -82,40 +82,22 @@ static void number_cell(struct table *table, double value)
         table_number(table, value);
 }
 
-enum { NUMBERS_MOST = DT_CATEGORY_COUNT + 5 };
-
-/* What a column showed in the row above. Most rows of a large sweep repeat it, so its text is not
- * made again. */
-struct shown {
-    double value;
-    char text[FORMAT_BYTES];
-};
-
-/* The next number of a row, whose column showed *above last. */
-static void number_again(struct table *table, struct shown *above, double value)
-{
-    if (!*above->text || value != above->value)
-        snprintf(above->text, sizeof above->text, "%s", value == 0 ? "0" : format_number(value, (char[FORMAT_BYTES]){0}));
-    above->value = value;
-    table_text(table, above->text);
-}
-
 static void add_row(struct table *t, const struct experiment_columns *columns, const struct experiment *e, const struct check *check,
-                    const struct scales *scales, struct shown above[NUMBERS_MOST])
+                    const struct scales *scales)
 {
     const struct unit *flops = &scales->flops, *bytes = &scales->bytes;
     char text[FORMAT_BYTES];
     experiment_cells(t, e, columns);
     table_text(t, format_count(check->parameters, text));
     table_text(t, format_count(check->units_per_step, text));
-    number_again(t, above++, check->flops_per_step / flops->size);
+    number_cell(t, check->flops_per_step / flops->size);
     for (int c = 0; c < DT_CATEGORY_COUNT; c++)
-        number_again(t, above++, (double)check->usage.device.peak_bytes[c] / bytes->size);
-    number_again(t, above++, (double)check->usage.device.peak_total_bytes / bytes->size);
+        number_cell(t, (double)check->usage.device.peak_bytes[c] / bytes->size);
+    number_cell(t, (double)check->usage.device.peak_total_bytes / bytes->size);
     if (scales->communicates)
-        number_again(t, above++, (double)step_traffic_all(&check->traffic) / scales->traffic.size);
+        number_cell(t, (double)step_traffic_all(&check->traffic) / scales->traffic.size);
     if (scales->host)
-        number_again(t, above++, (double)check->usage.host.peak_total_bytes / bytes->size);
+        number_cell(t, (double)check->usage.host.peak_total_bytes / bytes->size);
     if (scales->timed)
         table_number(t, check->step_s / scales->seconds.size);
 }
@@ -159,7 +141,7 @@ static dt_status print_notes(const struct check *checks, int count)
     int all = 0;
     for (int i = 0; i < count; i++)
         all += checks[i].note_count;
-    struct said *notes = malloc(((size_t)all + 1) * sizeof *notes);
+    DT_FREED struct said *notes = malloc(((size_t)all + 1) * sizeof *notes);
     DT_TRY(dt_allocated(notes, "no memory for %d notes", all));
     for (int i = 0, at = 0; i < count; i++)
         for (int n = 0; n < checks[i].note_count; n++, at++)
@@ -171,7 +153,6 @@ static dt_status print_notes(const struct check *checks, int count)
         else
             line_print(stdout, "note: experiment %d%s: %s", notes[i].experiment + 1, notes[i].same > 1 ? " and others" : "", notes[i].text);
     }
-    free(notes);
     return DT_OK;
 }
 
@@ -339,7 +320,6 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     struct predictions predictions = {0};
     char text[PREDICTIONS_BYTES];
     double most_flops = 0, most_bytes = 0, longest = 0, most_traffic = 0;
-    struct shown above[NUMBERS_MOST] = {0};
     struct scales scales = {0}; /* a column only where something is offloaded, and where a time is known */
     for (int i = 0; i < count; i++) {
         most_flops = fmax(most_flops, checks[i].flops_per_step);
@@ -361,7 +341,7 @@ static dt_status print_table(const struct experiment_list *experiments, const st
     add_columns(table, &columns, &scales);
     for (int i = 0; i < count; i++) {
         const struct experiment *e = &experiments->all[i];
-        add_row(table, &columns, e, &checks[i], &scales, above);
+        add_row(table, &columns, e, &checks[i], &scales);
         if (experiment_is_simulated(e)) /* other devices predict no step time */
             predictions_add(&predictions, e);
     }
@@ -394,11 +374,9 @@ static dt_status print_plans(const struct experiment_list *experiments, const st
 /* Check the simulated machine, and what its framework would train, although --plan uses neither. */
 static dt_status check_simulated(const struct experiment *e, struct simulated_machine *machine)
 {
-    struct simulated_system *system;
+    DT_DESTROYED(simulated_system_destroy) struct simulated_system *system = NULL;
     DT_TRY(simulated_system_create_next(machine, e, &system));
-    dt_status status = e->passes_only ? DT_OK : simulated_system_check_stages(system, e);
-    simulated_system_destroy(system);
-    return status;
+    return e->passes_only ? DT_OK : simulated_system_check_stages(system, e);
 }
 
 /* Check all experiments. Neighbours in a sweep that have the same prediction are predicted once.
@@ -406,7 +384,7 @@ static dt_status check_simulated(const struct experiment *e, struct simulated_ma
 static dt_status check_all(const struct experiment_list *experiments, struct check *checks)
 {
     int count = experiments->count;
-    struct simulated_machine *machine = calloc(1, sizeof *machine);
+    DT_FREED struct simulated_machine *machine = calloc(1, sizeof *machine);
     dt_status status = dt_allocated(machine, "no memory for a cluster");
     for (int i = 0; status == DT_OK && i < count; i++) {
         const struct experiment *e = &experiments->all[i];
@@ -418,7 +396,6 @@ static dt_status check_all(const struct experiment_list *experiments, struct che
         if (status < 0 && count > 1)
             dt_fail(status, "experiment %d of %d: %s", i + 1, count, dt_error_message());
     }
-    free(machine);
     return status;
 }
 
@@ -432,7 +409,7 @@ static int report_check(dt_status status)
 static int print_checks(const struct experiment_list *experiments, bool json)
 {
     int count = experiments->count;
-    struct check *checks = calloc((size_t)count, sizeof *checks);
+    DT_FREED struct check *checks = calloc((size_t)count, sizeof *checks);
     dt_status status = checks ? check_all(experiments, checks) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d checks", count);
     DT_THEN(status, json ? check_print_json(experiments, checks, stdout) : print_table(experiments, checks));
     bool fits = true;
@@ -440,7 +417,6 @@ static int print_checks(const struct experiment_list *experiments, bool json)
         fits &= checks[i].fits;
         check_finish(&checks[i]);
     }
-    free(checks);
     if (status < 0)
         return report_check(status);
     return fits ? EXIT_CODE_OK : EXIT_CODE_OOM;
@@ -449,7 +425,7 @@ static int print_checks(const struct experiment_list *experiments, bool json)
 static int run(int argc, char **argv)
 {
     struct check_options o = {0};
-    struct experiment_list *experiments;
+    DT_DESTROYED(experiment_list_destroy) struct experiment_list *experiments = NULL;
     int code;
     if (!options_begin(&command_check, argc, argv, &o, check_options, &code))
         return code;
@@ -464,7 +440,6 @@ static int run(int argc, char **argv)
     } else {
         code = print_checks(experiments, o.json);
     }
-    experiment_list_destroy(experiments);
     return code;
 }
 
