@@ -460,6 +460,13 @@ void profile_norm_in_operations(struct dt_profile *p)
     p->memory.rms_norm_elems = 3;
 }
 
+void profile_gate_and_rope_in_operations(struct dt_profile *p)
+{
+    *kernel_called(p, "swiglu") = (struct dt_kernel_cost){.launches = 2, .passes = 5};
+    *kernel_called(p, "swiglu_gradient") = (struct dt_kernel_cost){.launches = 3, .passes = 9};
+    *kernel_called(p, "rope") = (struct dt_kernel_cost){.launches = 6, .passes = 10};
+}
+
 double profile_attention_rate(const char *notes)
 {
     static const struct {

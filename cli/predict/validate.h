@@ -22,8 +22,8 @@ enum validate_outcome {
 enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
 
 /* How a run computes its RMS norms, according to its table: each in one kernel, or in separate
- * operations of PyTorch; the last: attention's softmax, too. */
-enum measured_norm { NORM_NOT_TOLD, NORM_IN_KERNEL, NORM_IN_OPERATIONS, NORM_AND_SOFTMAX_IN_OPERATIONS };
+ * operations of PyTorch; the last two: attention's softmax, or SwiGLU and rope, too. */
+enum measured_norm { NORM_NOT_TOLD, NORM_IN_KERNEL, NORM_IN_OPERATIONS, NORM_AND_SOFTMAX_IN_OPERATIONS, NORM_GATE_AND_ROPE_IN_OPERATIONS };
 
 /* One measured run. */
 struct validate_row {

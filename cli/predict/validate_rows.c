@@ -354,12 +354,15 @@ static void batch_in(struct measured_run *run)
 }
 
 /* Read kernels as in aleph_alpha_layouts.csv (results/validation): "kernel=torch" and
- * "kernel=fused", whose attention keeps all its weights in memory, and "+ RMS kernel". */
+ * "kernel=fused", whose attention keeps all its weights in memory, and "+ RMS kernel". Notes that
+ * begin with "eager" are of PyTorch without torch.compile (reported_runs.csv, float8.csv). */
 static void kernels_in(const struct measured_table *t, int i, struct measured_run *run)
 {
     const char *notes = measured_text(t, i, COLUMN_NOTES);
     if (strstr(notes, "kernel="))
         run->norm = strstr(notes, "RMS kernel") ? NORM_IN_KERNEL : NORM_IN_OPERATIONS;
+    if (measured_begins_with(notes, "eager") && !isalpha((unsigned char)notes[strlen("eager")]))
+        run->norm = NORM_GATE_AND_ROPE_IN_OPERATIONS;
     run->attention_rate = profile_attention_rate(notes);
     if (strstr(notes, "kernel=torch"))
         run->norm = NORM_AND_SOFTMAX_IN_OPERATIONS;
