@@ -54,6 +54,12 @@
  *                              (CheckpointFunction.backward, set_checkpoint_early_stop); Megatron-LM,
  *                              megatron/core/tensor_parallel/random.py; Aleph-Alpha/scaling,
  *                              src/scaling/core/nn/parallel_module/activation_checkpointing.py.
+ *   recomputes_keys            activation selective_op: q, k and v are three products, the first of a
+ *                              block, so that every second product is also k's. What is kept of q
+ *                              and v is their products' output, so that rope is computed again.
+ *                              Memory is counted as dtbench's: k is kept, too. Source:
+ *                              pytorch/torchtitan, torchtitan/parallelisms/parallelize_llama.py
+ *                              (_save_list, _custom_policy) and torchtitan/models/llama/model.py.
  *
  *   stage_buffers              A stage of a pipeline has a buffer for the input and for the output's
  *                              gradient of each micro-batch of a step, and holds the outputs of all

@@ -199,6 +199,8 @@ static const struct dt_field after_kernels[] = {
                     "without sequence parallelism each of SwiGLU's two products has a sum of its own."},
     {"schedule.recomputes_outputs", DT_FIELD_INT, AT(schedule.recomputes_outputs), .max = 1, .initial = "0",
      .description = "1: what is computed again ends with the output, which nobody reads: a block's last product and its ranks' sum."},
+    {"schedule.recomputes_keys", DT_FIELD_INT, AT(schedule.recomputes_keys), .max = 1, .initial = "0",
+     .description = "1: activation selective_op computes k's product and rope again, too (predict/framework.h)."},
     {"schedule.stage_buffers", DT_FIELD_INT, AT(schedule.stage_buffers), .max = 1, .initial = "0",
      .description = "1: a pipeline's stages hold what PyTorch's hold of all micro-batches of a step (predict/framework.h)."},
 };
@@ -460,10 +462,10 @@ void profile_norm_in_operations(struct dt_profile *p)
     p->memory.rms_norm_elems = 3;
 }
 
-void profile_gate_and_rope_in_operations(struct dt_profile *p)
+void profile_gate_and_rope_in_operations(struct dt_profile *p, bool again)
 {
     *kernel_called(p, "swiglu") = (struct dt_kernel_cost){.launches = 2, .passes = 5};
-    *kernel_called(p, "swiglu_gradient") = (struct dt_kernel_cost){.launches = 3, .passes = 9};
+    *kernel_called(p, "swiglu_gradient") = (struct dt_kernel_cost){.launches = again ? 3 + 2 : 3, .passes = again ? 9 + 5 : 9};
     *kernel_called(p, "rope") = (struct dt_kernel_cost){.launches = 6, .passes = 10};
 }
 

@@ -49,11 +49,11 @@ void profile_norm_in_operations(struct dt_profile *profile);
 
 /* SwiGLU and rope as separate operations of PyTorch. SwiGLU: silu (2) and a product (3); backward
  * has two derivatives of the product and silu's (3 each). Rope of q and of k: casts to fp32 (3),
- * multiplies complex numbers (4), casts back (3), and the same backward. SwiGLU's output is taken
- * to be kept, so that what recomputing single operations repeats of it is not counted.
+ * multiplies complex numbers (4), casts back (3), and the same backward. again: backward computes
+ * SwiGLU's output again (activation selective_op).
  * Source  pytorch/torchtitan, torchtitan/models/llama/model.py, FeedForward and apply_rotary_emb;
  *         PyTorch, tools/autograd/derivatives.yaml. */
-void profile_gate_and_rope_in_operations(struct dt_profile *profile);
+void profile_gate_and_rope_in_operations(struct dt_profile *profile, bool again);
 
 /* Unfused attention's softmax without dropout as separate operations, in fp32: forward casts (3),
  * fills the mask in (4.5: its bytes are read, too), takes the softmax (4) and casts back (3);

@@ -223,6 +223,7 @@ static dt_status describe_device(const struct experiment *e, struct simulated_sy
         s->costs.new_gradients = true;
         s->costs.profile.memory.gradient_copies = 0;
     }
+    s->costs.keys_again = p->schedule.recomputes_keys && e->strategy.again & DT_AGAIN_PRODUCTS;
     int replica = e->tensor.size * e->strategy.stages;
     int communicators = (e->world_size > replica) + (e->tensor.size > 1) + (e->context.size > 1) + (e->strategy.stages > 1);
     s->reserved_bytes = p->memory.reserve_bytes + communicators * p->memory.communicator_bytes;

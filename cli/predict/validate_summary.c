@@ -69,7 +69,7 @@ static dt_status create_system(struct predicting *p, const struct validate_row *
     if (row->norm == NORM_AND_SOFTMAX_IN_OPERATIONS)
         profile_softmax_in_operations(&costs->profile);
     if (row->norm == NORM_GATE_AND_ROPE_IN_OPERATIONS)
-        profile_gate_and_rope_in_operations(&costs->profile);
+        profile_gate_and_rope_in_operations(&costs->profile, e->strategy.again & DT_AGAIN_PRODUCTS);
     if (row->attention_rate > 0)
         costs->profile.gemm.fused_attention /= row->attention_rate;
     return DT_OK;

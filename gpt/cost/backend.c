@@ -167,7 +167,7 @@ OVER_ROWS(head_norm, gpt_head_norm, HEAD_NORM, DT_VARIANT_PLAIN, a->rows, head_c
 OVER_ROWS(head_norm_gradient, gpt_head_norm_gradient, HEAD_NORM_GRADIENT, DT_VARIANT_PLAIN, a->rows, head_columns(k, a->heads, a->kv_heads))
 OVER_ROWS(swiglu, gpt_swiglu, SWIGLU, DT_VARIANT_PLAIN, a->rows, a->f)
 OVER_ROWS(swiglu_gradient, gpt_swiglu_gradient, SWIGLU_GRADIENT, DT_VARIANT_PLAIN, a->rows, a->f)
-OVER_ROWS(rope, gpt_rope, ROPE, DT_VARIANT_PLAIN, a->rows, gpt_head_width(k->model) * (double)a->heads)
+OVER_ROWS(rope_once, gpt_rope, ROPE, DT_VARIANT_PLAIN, a->rows, gpt_head_width(k->model) * (double)a->heads)
 OVER_ROWS(gelu, gpt_gelu, GELU, DT_VARIANT_PLAIN, a->count, 1)
 OVER_ROWS(gelu_gradient, gpt_gelu_gradient, GELU_GRADIENT, DT_VARIANT_PLAIN, a->count, 1)
 OVER_ROWS(dropout_residual, gpt_dropout_residual, DROPOUT_RESIDUAL, dropped(&a->dropout), a->rows, gpt_of(k->model)->hidden)
@@ -206,6 +206,21 @@ static GPT_KERNEL_FUNCTION(cost_linear, gpt_linear)
     double weight_elems = k->costs->fp8_weight_part * (double)a->out * (double)a->in;
     return product(k, stream, GPT_KERNEL_LINEAR, a->out, a->in, parts, product_s(k, recipe->speed, 1, a->rows, out, a->in, a->in, out),
                    (double)a->rows * (double)a->out, casts(recipe->input, (double)a->rows * (double)a->in, recipe->weight, weight_elems));
+}
+
+/* Backward turns each layer's gradients back once. Before that come k's product and rope where a
+ * framework computes them again; a->heads are those of q and k. */
+static GPT_KERNEL_FUNCTION(cost_rope, gpt_rope)
+{
+    if (a->inverse && k->costs && k->costs->keys_again) {
+        size_t kv_heads = a->heads * (size_t)gpt_kv_heads(k->model) / (size_t)(gpt_of(k->model)->heads + gpt_kv_heads(k->model));
+        DT_TRY(cost_linear(
+            k, stream,
+            &(struct gpt_linear){
+                .rows = a->rows, .in = (size_t)gpt_of(k->model)->hidden, .out = kv_heads * (size_t)gpt_head_width(k->model), .joined = 1}));
+        DT_TRY(cost_rope_once(k, stream, a));
+    }
+    return cost_rope_once(k, stream, a);
 }
 
 static GPT_KERNEL_FUNCTION(cost_linear_input_gradient, gpt_linear_input_gradient)

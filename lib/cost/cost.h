@@ -24,6 +24,7 @@ struct dt_costs {
     int shift;                            /* added to the family's kernel numbers to get the profile's (lib/cost/priced.h) */
     double fp8_weight_part; /* part of each weight that a rank casts before an FP8 product: its shard, or a micro-batch's part */
     bool new_gradients;     /* a unit's gradients are new each time: there is nothing to add them to */
+    bool keys_again;        /* backward computes k's product and rope again */
 };
 
 /* `batch` products [m, k] x [k, n], whose operands' and output's rows are left_elems and
