@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(MANY) cross_entropy_kernel(E *logits, const in
     }
 
     float largest = block_max(r.largest, warps);
-    double total = block_total(r.sum * __expf(r.largest - largest), double_warps); /* every thread has read `at_target` before this sum */
+    double total = block_sum(r.sum * __expf(r.largest - largest), double_warps); /* every thread has read `at_target` before this sum */
     float scale = (float)(gradient_scale / total);
 
     /* Each thread reads only what it has stored itself. */
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(MANY)
         sum += part;
     }
     float largest = SUM ? 0.0f : block_max(r.largest, warps);
-    double total = block_total(SUM ? sum : r.sum * __expf(r.largest - largest), double_warps);
+    double total = block_sum(SUM ? sum : r.sum * __expf(r.largest - largest), double_warps);
     int place = targets[blockIdx.x] - first;
     if (thread == 0)
         out[blockIdx.x] = {largest, (float)total, !SUM && place >= 0 && place < vocab ? to_float(row[place]) : 0.0f};
@@ -243,7 +243,7 @@ __global__ void __launch_bounds__(MANY)
         sum += part;
         store_pack<N>(at, gradients);
     }
-    sum = block_total(sum, warps);
+    sum = block_sum(sum, warps);
     if (thread == 0)
         losses[blockIdx.x] = sum;
 }

@@ -77,7 +77,7 @@ template <typename E, int N> inline bool packs_fit(size_t stride, std::initializ
 
 /* ---- sums ---- */
 
-__device__ inline float warp_sum(float x)
+template <typename T> __device__ inline T warp_sum(T x)
 {
     for (int distance = 16; distance > 0; distance /= 2)
         x += __shfl_xor_sync(0xffffffffu, x, distance);
@@ -90,45 +90,27 @@ __device__ inline float warp_max(float x)
     return x;
 }
 
-/* Sum over the block's threads, with the same result on every thread and in every run. `warps` [32]
- * is shared memory, which is free again when the call returns. Every thread of the block must
- * call. */
-__device__ inline float block_sum(float x, float *warps)
+/* What `of_warp` makes of a warp's numbers, made of all numbers of the block, with the same result
+ * on every thread and in every run. none: a number that changes nothing. `warps` [32] is shared
+ * memory, which is free again when the call returns. Every thread of the block must call. */
+template <typename T, typename F> __device__ inline T of_block(T x, T *warps, T none, F of_warp)
 {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = ((int)blockDim.x + 31) / 32;
-    x = warp_sum(x);
+    x = of_warp(x);
     if (lane == 0)
         warps[warp] = x;
     __syncthreads();
-    x = warp_sum(lane < count ? warps[lane] : 0.0f);
+    x = of_warp(lane < count ? warps[lane] : none);
     __syncthreads();
     return x;
+}
+template <typename T> __device__ inline T block_sum(T x, T *warps)
+{
+    return of_block(x, warps, (T)0, [](T number) { return warp_sum(number); });
 }
 __device__ inline float block_max(float x, float *warps)
 {
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = ((int)blockDim.x + 31) / 32;
-    x = warp_max(x);
-    if (lane == 0)
-        warps[warp] = x;
-    __syncthreads();
-    x = warp_max(lane < count ? warps[lane] : -INFINITY);
-    __syncthreads();
-    return x;
-}
-/* The same in double; the block must consist of whole warps. */
-__device__ inline double block_total(double x, double *warps)
-{
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, count = (int)blockDim.x / 32;
-    for (int distance = 16; distance > 0; distance /= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, distance);
-    if (lane == 0)
-        warps[warp] = x;
-    __syncthreads();
-    x = lane < count ? warps[lane] : 0.0;
-    for (int distance = 16; distance > 0; distance /= 2)
-        x += __shfl_xor_sync(0xffffffffu, x, distance);
-    __syncthreads();
-    return x;
+    return of_block(x, warps, -INFINITY, [](float number) { return warp_max(number); });
 }
 
 /* ---- the element type of an array ---- */

@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(SUM_THREADS) add_sum_kernel(double *to, const 
     double sum = 0.0;
     for (size_t i = threadIdx.x; i < count; i += blockDim.x)
         sum += from[i];
-    sum = block_total(sum, warps);
+    sum = block_sum(sum, warps);
     if (threadIdx.x == 0)
         *to += sum * scale;
 }

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(STEP_THREADS) squares_kernel(const E *x, size_
     }
     for (size_t i = packs * N + thread; i < count; i += stride)
         sum += (double)to_float(x[i]) * to_float(x[i]);
-    sum = block_total(sum, warps);
+    sum = block_sum(sum, warps);
     if (threadIdx.x == 0)
         step->squares[blockIdx.x] += sum;
 }
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(STEP_THREADS) sum_squares_kernel(const struct 
     double sum = 0.0;
     for (int i = threadIdx.x; i < DT_CUDA_SUMS; i += STEP_THREADS)
         sum += step->squares[i];
-    sum = block_total(sum, warps);
+    sum = block_sum(sum, warps);
     if (threadIdx.x == 0)
         *to = (float)sum;
 }
