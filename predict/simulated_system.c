@@ -381,7 +381,14 @@ double simulated_system_reported_bytes(const struct simulated_system *s, const s
 
 double simulated_system_used_bytes(const struct simulated_system *s, const struct measure_result *result)
 {
-    return held_bytes(s, highest_peak(result, result->rank_count)) + s->reserved_bytes;
+    double most = highest_peak(result, result->rank_count);
+    for (int i = 0; i < result->rank_count; i++) {
+        double bytes = 0;
+        for (int kind = 0; kind < DT_CATEGORY_COUNT; kind++)
+            bytes += (double)result->ranks[i].memory.device.peak_bytes[kind];
+        most = fmax(most, bytes);
+    }
+    return held_bytes(s, most) + s->reserved_bytes;
 }
 
 double simulated_system_update_s(const struct simulated_system *s, const struct experiment *e)

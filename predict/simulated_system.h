@@ -69,9 +69,13 @@ bool simulated_system_ignores_unit(const struct simulated_system *system, const 
  * and of tensors, or of what its allocator has reserved. */
 double simulated_system_reported_bytes(const struct simulated_system *system, const struct measure_result *result);
 
-/* The most memory of a GPU that is in use, as nvidia-smi shows it: the sum of the highest peak of
- * all ranks, of what the allocator cannot use, and of what context, libraries and communicators
- * hold; at most the GPU's memory. */
+/* The most memory of a GPU that is in use, as nvidia-smi shows it, of the rank that uses most: the
+ * peaks of all categories, though they are at different times, what the allocator cannot use, and
+ * what context, libraries and communicators hold; at most the GPU's memory. PyTorch's allocator
+ * gives a large tensor a segment of its own, keeps it, and joins no two segments, so that freed
+ * activations make no room for the update's long buffers; only a GPU that is full gives them back.
+ * Source  PyTorch, c10/cuda/CUDACachingAllocator.cpp: get_allocation_size (kMinLargeAlloc, 10 MiB),
+ *         try_merge_blocks, release_cached_blocks. */
 double simulated_system_used_bytes(const struct simulated_system *system, const struct measure_result *result);
 
 /* The least seconds to update one parameter: the memory traffic of the kernel. 0 if kernels were

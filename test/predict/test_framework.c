@@ -467,6 +467,9 @@ static void which_peaks_are_reported(void)
     CHECK(simulated_system_reported_bytes(system, &result) == 1250, "with what the allocator cannot use");
     system->reserved_bytes = 500;
     CHECK(simulated_system_used_bytes(system, &result) == 3000 * 1.25 + 500, "the highest, with what is beside the allocator");
+    ranks[0].memory.device.peak_bytes[DT_ACTIVATIONS] = 2500;
+    ranks[0].memory.device.peak_bytes[DT_GRADIENTS] = 1500;
+    CHECK(simulated_system_used_bytes(system, &result) == (2500 + 1500) * 1.25 + 500, "each category's own peak, whenever it was");
     simulated_system_destroy(system);
     free(e);
 }

@@ -85,7 +85,8 @@ static void norms_and_units_told(void)
 }
 
 /* What nvidia-smi tells is compared with all that a GPU holds: general_a100 counts 10 % of the peak
- * beside tensors, the context and a communicator. */
+ * beside tensors, the context and a communicator. Freed activations stay beside the update's
+ * buffers, which are at most 6 bytes for each parameter of a stage. */
 static void memory_of_the_whole_gpu(void)
 {
     static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,notes\n"
@@ -97,7 +98,8 @@ static void memory_of_the_whole_gpu(void)
     CHECK_OK(read_text_for(&system, mesh, &rows, path));
     CHECK_OK(validate_predict(&rows, NULL, NULL));
     const double tensors = rows.rows[0].predicted_bytes, all = rows.rows[1].predicted_bytes;
-    CHECK(fabs(all - (1.1 * tensors + 6.1e8 + 6.9e8)) < 1e6, "%g of %g bytes", all, tensors);
+    const double beside = all - (1.1 * tensors + 6.1e8 + 6.9e8), stage = 2 * 12 * 1024 * 1024 + (50257 + 1024) * 1024;
+    CHECK(beside > 1e8 && beside < 1.1 * 6 * stage, "%g of %g bytes: %g of the update", all, tensors, beside);
     validate_rows_finish(&rows);
 }
 
