@@ -192,7 +192,8 @@ static dt_status take_over(struct checkpoint_folder *folder)
 {
     struct checkpoint_index index = {0};
     if (mkdir(folder->path, 0777) < 0 && errno != EEXIST)
-        return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s: %s", folder->path, strerror(errno));
+        return dt_fail(DT_ERR_INVALID, "checkpoint.path: %s: %s", folder->path,
+                       errno == ENOENT ? "the folder in which it would be made does not exist; make that first" : strerror(errno));
     DT_TRY(lock(folder));
     dt_status status = checkpoint_exists(folder->path) ? checkpoint_index_read(folder->path, &index) : DT_OK;
     free(index.bytes);

@@ -185,6 +185,7 @@ def test_what_is_wrong_with_a_checkpoint_is_said():
     refused("has no state of adam", f"checkpoint.from={saved(folder('sgd'), optimizer={'name': 'sgd'})}")
     for _ in range(3):  # one rank finds it, and any rank may report it first
         refused("checkpoint.path: /dev/null/x: Not a directory", "checkpoint.path=/dev/null/x", world_size=2, paradigm="ddp")
+    refused(f"checkpoint.path: {WORK}/no/such: the folder in which it would be made does not exist", f"checkpoint.path={WORK}/no/such")
     refused("auto goes on with what is in checkpoint.path, which is not given", "checkpoint.from=auto", code=CONFIG)
     refused("checkpoint.save_every: nothing is saved without checkpoint.path", "checkpoint.save_every=2", code=CONFIG)
     refused("checkpoint.asynchronous: nothing is saved without checkpoint.path", "checkpoint.asynchronous=true", code=CONFIG)
