@@ -74,7 +74,7 @@ static const struct column {
     const char *unit;  /* unit of amounts */
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
-    [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "n_gpus", "world_size"},
+    [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "number of GPUs", "n_gpus", "world_size"},
                      .needed = OF_STUDY,
                      .counts = OF_STUDY | OF_MESHES,
                      COUNT(gpus)},
@@ -86,7 +86,8 @@ static const struct column {
                        .unit = "s"},
     [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "iteration time (ms)", "elapsed time per iteration (ms)", "iter time (ms)"},
                         .unit = "ms"},
-    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tokens/sec/gpu", "tok/s/gpu", "tps/gpu", "tgs"},
+    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tokens/sec/gpu", "tok/s/gpu", "tps/gpu", "tgs", "tokens/s/device",
+                                 "tokens/sec/device"},
                        .unit = "tokens/s"},
     [COLUMN_ALL_TOKENS] = {.names = {"total_tokens_per_s", "total tokens/s", "tokens/s (all GPUs)", "global tokens/s", "cluster tokens/s"},
                            .unit = "tokens/s"},
@@ -97,7 +98,8 @@ static const struct column {
     [COLUMN_PEAK_GB] = {.names = {"peak_gb", "peak memory (GB)", "peak mem (GB)", "max memory (GB)", "memory (GB)", "peak_memory",
                                   "peak_mem", "max_memory", "memory"},
                         .unit = "GB"},
-    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_memory_gib", "peak_gib", "memory (GiB)", "max_reserved (GiB)"}, .unit = "GiB"},
+    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_memory_gib", "peak_gib", "memory (GiB)", "max_reserved (GiB)", "max memory (GiB)"},
+                         .unit = "GiB"},
     [COLUMN_STATUS] = {.names = {"status", "result", "outcome", "state"}},
     [COLUMN_NOTES] = {.names = {"notes"}},
     [COLUMN_ACTIVATION] = {.names = {"activation"}},
@@ -193,8 +195,19 @@ static const char *const for_people[] = {"placement_known",
                                          "model tflop/sec/gpu",
                                          "Parameters (billion)"};
 
+/* MLflow and Weights & Biases put these before the names that a run gave. */
+static const char *without_prefix(const char *name)
+{
+    static const char *const prefixes[] = {"params.", "metrics.", "config."};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return name + strlen(prefixes[i]);
+    return name;
+}
+
 static bool is_column(int column, const char *name)
 {
+    name = without_prefix(name);
     for (int i = 0; i < NAMES && columns[column].names[i]; i++)
         if (dt_same_name(columns[column].names[i], name))
             return true;
@@ -311,7 +324,15 @@ static bool has_degrees(const struct measured_table *t)
 static dt_status check_columns(const struct measured_table *t)
 {
     char unused[512];
+    bool any = false;
     measured_table_unused(t, unused, sizeof unused);
+    for (int c = 0; c < COLUMNS; c++)
+        any |= t->columns[c] >= 0;
+    if (!any)
+        return dt_fail(DT_ERR_INVALID,
+                       "%s:1: names no column that is known; expected a first line such as "
+                       "gpus,layers,hidden,heads,seq,tp,pp,micro_batch,global_batch,step_s: delete what is above it; found: %s",
+                       t->path, unused);
     for (int c = 0; c < COLUMNS; c++)
         if (columns[c].needed & kind_of(t) && t->columns[c] < 0 && !(columns[c].of_model && t->columns[COLUMN_MODEL] >= 0) &&
             !(columns[c].of_local && t->columns[COLUMN_LOCAL_BATCH] >= 0) &&

@@ -467,6 +467,8 @@ static void faults(void)
         {"paradigm,model,gpus,batch_per_replic\n1,2,3,4\n",
          ":1: there is no column batch_per_replica; not used: batch_per_replic (did you mean batch_per_replica?)"},
         {"gpus,bs,mem\n1,2,3\n", "; not used: bs, mem"}, /* nothing is like so short a name */
+        {"My runs on the new cluster,,\n,,\ngpus,layers,hidden\n8,4,512\n",
+         ":1: names no column that is known; expected a first line such as"},
         {HEADER, ": no rows"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -483,11 +485,10 @@ static void faults(void)
 /* A step of 2 s and 32 samples of 2048 tokens on 16 GPUs, in all ways to say it. */
 static void throughput_in_other_units(void)
 {
-    static const char *const said[][2] = {{"tokens/s/gpu", "2048"},
-                                          {"total tokens/s", "32768"},
-                                          {"Samples/sec", "16"},
-                                          {"throughput (samples/s)", "16"},
-                                          {"step_ms", "2000"}};
+    static const char *const said[][2] = {
+        {"tokens/s/gpu", "2048"},    {"tokens/sec/device", "2048"}, {"metrics.tokens_per_s_per_gpu", "2048"},
+        {"total tokens/s", "32768"}, {"Samples/sec", "16"},         {"throughput (samples/s)", "16"},
+        {"step_ms", "2000"}};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         char table[512], path[64];
         struct validate_rows rows;
