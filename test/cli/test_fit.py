@@ -17,7 +17,7 @@ from tap_cases import PATIENCE, check, chosen, run_all  # beside this script
 DTBENCH = os.path.abspath(sys.argv[1])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORK = tempfile.mkdtemp(prefix="dtbench-test-")
-FIT = [DTBENCH, "fit", "--cluster", "dgx_a100_1", "--jobs", "2"]
+FIT = [DTBENCH, "fit", "-C", "dgx_a100_1", "-j", "2"]
 HEAD = "gpus,layers,hidden,heads,seq,tp,micro_batch,global_batch,zero/fsdp,step_s\n"
 SHAPES = ["1,4,512,8,256,1,1,1,", "1,8,1024,16,512,1,4,4,", "8,8,1024,16,512,1,2,16,fsdp", "8,8,2048,16,1024,2,4,16,", "8,12,2048,16,1024,1,8,64,fsdp2",
           "8,4,4096,32,1024,1,4,32,zero1"]
@@ -53,9 +53,11 @@ def measured_runs(changes=(OF_PRODUCTS, OF_STEPS)):
 
 
 def test_constants_are_found():
-    runs = write("runs.csv", HEAD + "".join(measured_runs()) + "8,8,,16,512,1,2,16,fsdp,0.1\n")
-    text = run(*FIT, runs, "--profile", "llm_foundry_a100", "--output", "mine.json")
+    rows = [*measured_runs(), "8,8,,16,512,1,2,16,fsdp,0.1\n"]
+    runs = write("runs.csv", HEAD.replace("step_s", "step_time,weather") + "".join(row.replace("\n", ",dry\n") for row in rows))
+    text = run(*FIT, runs, "-P", "llm_foundry_a100", "-n", "mine", "-t", "60", "-o", "mine.json")
     check("line 8 has no part: hidden: no value" in text, text)
+    check("read: 6 rows from line 2 on: step_time has no unit: seconds" in text and "columns not used: weather" in text, text)
     check("off by" in text and "by the runs" in text and "no: stays" in text, text)
     with open(os.path.join(WORK, "mine.json"), encoding="utf-8") as source:
         mine = json.load(source)
