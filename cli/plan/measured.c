@@ -241,7 +241,6 @@ static void say_winner(const struct measured *m, FILE *to)
 
 dt_status measured_print(const struct planner *p, const struct measured *m, FILE *to)
 {
-    char text[FORMAT_BYTES];
     struct experiment e;
     char strategy[STRATEGY_BYTES];
     struct table *t = table_create();
@@ -261,10 +260,10 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
         strategy_describe(&e, strategy);
         table_cell(t, "%d", run->place + 1);
         table_cell(t, "%s", strategy);
-        table_cell(t, "%s", format_number(planner_outcome(p, run->place)->step_s, text));
-        table_cell(t, "%s", known ? format_number(run->step_s, text) : "-");
+        table_number(t, planner_outcome(p, run->place)->step_s);
+        table_number(t, known ? run->step_s : NAN);
         table_cell(t, known ? "%+.1f" : "-", 100 * run->error_of_step);
-        table_cell(t, "%s", known ? format_number(run->units_per_s, text) : "-");
+        table_number(t, known ? run->units_per_s : NAN);
         table_cell(t, known ? "%d" : "-", run->done);
         verdict_cell(t, m, i);
     }

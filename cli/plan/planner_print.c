@@ -92,14 +92,13 @@ static struct columns choose_columns(const struct planner *p)
 static void cost_cells(struct table *t, const struct planner *p, int place, const struct columns *c, const struct experiment *e,
                        const struct search_outcome *o)
 {
-    char text[FORMAT_BYTES];
     double gpu_hours = e->world_size / o->units_per_s * 1e9 / 3600;
     if (c->cost)
-        table_cell(t, "%s", format_number(isnan(p->price_per_hour) ? gpu_hours : gpu_hours * p->price_per_hour, text));
+        table_number(t, isnan(p->price_per_hour) ? gpu_hours : gpu_hours * p->price_per_hour);
     if (c->energy)
-        table_cell(t, "%s", format_number(planner_joules_per_token(p, place), text));
+        table_number(t, planner_joules_per_token(p, place));
     if (c->duration)
-        table_cell(t, "%s", format_number(planner_training_s(p, place, trained_tokens(p)) / c->duration_unit.size, text));
+        table_number(t, planner_training_s(p, place, trained_tokens(p)) / c->duration_unit.size);
 }
 
 static void name_columns(struct table *t, const struct planner *p, const struct columns *c)
@@ -133,7 +132,7 @@ static void name_columns(struct table *t, const struct planner *p, const struct 
 static void print_row(struct table *t, const struct planner *p, int place, const struct columns *c)
 {
     const struct search_outcome *o = planner_outcome(p, place);
-    char strategy[STRATEGY_BYTES], text[FORMAT_BYTES];
+    char strategy[STRATEGY_BYTES];
     struct experiment e;
     space_experiment(p->space, p->result.ranking[place], &e);
     strategy_describe(&e, strategy);
@@ -142,10 +141,10 @@ static void print_row(struct table *t, const struct planner *p, int place, const
     if (c->gpus)
         table_cell(t, "%d", e.world_size);
     table_cell(t, "%.4g", e.batch_size);
-    table_cell(t, "%s", format_number(o->units_per_s, text));
-    table_cell(t, "%s", format_number(o->peak_bytes / 0x1p30, text));
+    table_number(t, o->units_per_s);
+    table_number(t, o->peak_bytes / 0x1p30);
     if (c->host)
-        table_cell(t, "%s", format_number(o->host_peak_bytes / 0x1p30, text));
+        table_number(t, o->host_peak_bytes / 0x1p30);
     table_cell(t, "%.0f", 100 * o->step.bubble_s / o->step_s);
     table_cell(t, "%.0f", 100 * o->step.exposed_comm_s / o->step_s);
     cost_cells(t, p, place, c, &e, o);
