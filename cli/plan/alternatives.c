@@ -266,6 +266,8 @@ static dt_status say_change(const struct planner *p, const struct change *change
     r->base.world_size *= change->nodes;
     c->nodes = c->nodes < p->nodes * change->nodes ? p->nodes * change->nodes : c->nodes;
     space_experiment(p->space, p->result.ranking[0], &r->winner);
+    if (change->nodes > 1 && p->ranks_per_node < c->gpus_per_node) /* more nodes of as many GPUs as the one that is planned for */
+        r->base.gpus_per_node = r->winner.gpus_per_node = p->ranks_per_node;
     dt_status status = space_create(&r->base, &r->machine, &p->request, &r->space);
     if (status == DT_ERR_INVALID) /* the batch cannot be divided among that many GPUs */
         return DT_OK;

@@ -193,6 +193,12 @@ def test_changes_are_above_the_noise():
     plan("--model", "GPTSmall", "--cluster", "gcp_a2_1", "--global-batch", "64", "--quiet", "--fix", "activation=keep", "--fix", "parameter_offload=false")  # has no network for a second node
 
 
+def test_twice_the_nodes_have_as_many_gpus_each():
+    """Five GPUs of a node of eight: a second node has five as well, and groups of five straddle none."""
+    found = json.loads(plan("--model", "GPT13B", "--cluster", "dgx_a100", "--gpus", "5", "--global-batch", "10", "--json", "--quiet", "--top", "1").stdout)
+    check(any(line.startswith("on 2 nodes: ") for line in found["what_would_change_it"]), found["what_would_change_it"])
+
+
 def test_a_deadline_leaves_out_what_is_cheap_and_slow():
     few = ["--model", "GPTSmall", "--cluster", "gcp_a2", "--nodes", "4", "--max-batch", "16", "--fix", "activation=keep", "--fix", "paradigm=ddp", "--fix", "tensor.size=1", "--objective", "cost", "--quiet",
            "--tokens", "1e12"]
