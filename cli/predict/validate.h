@@ -34,7 +34,7 @@ struct validate_row {
     int model_order;              /* order of groups by model: presets as in their table, other names in the order of rows */
     int gpus_per_node, stages, tensor;
     double measured_s, measured_bytes;   /* NAN: not in the table */
-    enum validate_fit measured_fit;      /* in memory, where the table has its status */
+    enum validate_fit measured_fit;      /* in memory: by its status, or because it has a time */
     enum measured_norm norm;             /* overrides the profile's */
     double attention_rate;               /* of the kernel that the row names, where the profile's is 1; 0: it names none */
     bool whole_gpu;                      /* measured_bytes are nvidia-smi's, not the tensors' alone */

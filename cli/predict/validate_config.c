@@ -408,7 +408,7 @@ static dt_status read_outcome(const struct measured_table *t, int i, struct meas
     const double peaks[] = {amounts[PEAK_MB] * 1e6, amounts[PEAK_GB] * 1e9, amounts[PEAK_GIB] * (decimal ? 1e9 : 0x1p30)};
     row->measured_s = first_known(times, sizeof times / sizeof *times);
     row->measured_bytes = first_known(peaks, sizeof peaks / sizeof *peaks);
-    row->measured_fit = oom ? VALIDATE_FIT_NOT : ok ? VALIDATE_FIT : VALIDATE_FIT_UNKNOWN;
+    row->measured_fit = oom ? VALIDATE_FIT_NOT : ok || !isnan(row->measured_s) ? VALIDATE_FIT : VALIDATE_FIT_UNKNOWN;
     DT_TRY(agree(t->path, row->line, "step", "s", times, sizeof times / sizeof *times));
     return agree(t->path, row->line, "peak", "bytes", peaks, sizeof peaks / sizeof *peaks);
 }

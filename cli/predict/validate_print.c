@@ -154,7 +154,7 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
         DT_TRY(print_pairs(rows, to));
     struct table *t = table_create();
     table_column(t, TABLE_LEFT, "");
-    table_column(t, TABLE_LEFT, "");
+    table_column(t, TABLE_LEFT | TABLE_KEY, "");
     for (size_t c = 0; c < sizeof titles / sizeof titles[0]; c++)
         table_column(t, TABLE_RIGHT | (c == 1 || c == 2 ? 0 : TABLE_STAYS), "%s", titles[c]);
     for (int g = 0; g < summary->group_count; g++) {

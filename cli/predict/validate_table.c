@@ -4,6 +4,7 @@
 #include "lib/base/text.h"
 #include "predict/rates.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,10 +58,9 @@ dt_status validate_where(struct dt_csv *csv, const char *path, const char *const
 
 /* ---- columns ---- */
 
-enum { NAMES = 9, OF_STUDY = 1, OF_MESHES = 2 };
+enum { NAMES = 10, OF_STUDY = 1, OF_MESHES = 2 };
 
-/* A table's columns, each with its possible names, compared by letters and digits alone
- * (dt_same_name). Counts go to a member of struct measured_run; validate_rows.c reads the columns
+/* A table's columns, each with its possible names, compared by their words (is_called). Counts go to a member of struct measured_run; validate_rows.c reads the columns
  * with a name in enum measured_column. */
 static const struct column {
     const char *names[NAMES];
@@ -74,31 +74,26 @@ static const struct column {
     const char *unit;  /* unit of amounts */
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
-    [COLUMN_GPUS] = {.names = {"gpus", "num_gpus", "number of GPUs", "n_gpus", "world_size"},
-                     .needed = OF_STUDY,
-                     .counts = OF_STUDY | OF_MESHES,
-                     COUNT(gpus)},
+    [COLUMN_GPUS] = {.names = {"gpus", "world_size"}, .needed = OF_STUDY, .counts = OF_STUDY | OF_MESHES, COUNT(gpus)},
     [COLUMN_GPU] = {.names = {"gpu", "gpu_type", "gpu model", "accelerator"}},
-    [COLUMN_EXPERT_RANKS] = {.names = {"ep", "expert_parallel", "expert_parallel_size", "expert_model_parallel_size"}},
+    [COLUMN_EXPERT_RANKS] = {.names = {"ep", "ep_size", "expert_parallel", "expert_model_parallel"}},
     [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
-    [COLUMN_STEP_S] = {.names = {"step_s", "step time (s)", "iteration time (s)", "seconds per step", "train_step_timing in s",
-                                 "iter time (s)", "iter_time_s", "step_time"},
+    [COLUMN_STEP_S] = {.names = {"step_s", "step time (s)", "seconds per step", "time per step (s)", "train_step_timing in s", "step_time",
+                                 "time per step"},
                        .unit = "s"},
-    [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "iteration time (ms)", "elapsed time per iteration (ms)", "iter time (ms)"},
+    [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "ms per step", "time per step (ms)", "elapsed time per iteration (ms)"},
                         .unit = "ms"},
-    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens/s/gpu", "tokens/sec/gpu", "tok/s/gpu", "tps/gpu", "tgs", "tokens/s/device",
-                                 "tokens/sec/device"},
+    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens per gpu per second", "throughput (tokens/s/gpu)", "tps/gpu", "tgs"},
                        .unit = "tokens/s"},
-    [COLUMN_ALL_TOKENS] = {.names = {"total_tokens_per_s", "total tokens/s", "tokens/s (all GPUs)", "global tokens/s", "cluster tokens/s"},
+    [COLUMN_ALL_TOKENS] = {.names = {"total_tokens_per_s", "tokens/s (all GPUs)", "global tokens/s", "cluster tokens/s"},
                            .unit = "tokens/s"},
-    [COLUMN_SAMPLES] = {.names = {"samples_per_s", "samples/s", "samples/sec", "samples per second", "throughput (samples/s)",
-                                  "throughput (samples/sec)", "sequences_per_s", "sequences/s", "sequences/sec"},
-                        .unit = "samples/s"},
+    [COLUMN_SAMPLES] = {.names = {"samples_per_s", "throughput (samples/s)"}, .unit = "samples/s"},
     [COLUMN_PEAK_MB] = {.names = {"peak_mb"}, .unit = "MB"},
-    [COLUMN_PEAK_GB] = {.names = {"peak_gb", "peak memory (GB)", "peak mem (GB)", "max memory (GB)", "memory (GB)", "peak_memory",
-                                  "peak_mem", "max_memory", "memory"},
+    [COLUMN_PEAK_GB] = {.names = {"peak_gb", "peak memory (GB)", "max memory (GB)", "memory (GB)", "gpu memory (GB)", "memory per gpu (GB)",
+                                  "peak_memory", "max_memory", "memory", "gpu memory"},
                         .unit = "GB"},
-    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_memory_gib", "peak_gib", "memory (GiB)", "max_reserved (GiB)", "max memory (GiB)"},
+    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_gib", "memory (GiB)", "gpu memory (GiB)", "max memory (GiB)",
+                                   "max_reserved (GiB)"},
                          .unit = "GiB"},
     [COLUMN_STATUS] = {.names = {"status", "result", "outcome", "state"}},
     [COLUMN_NOTES] = {.names = {"notes"}},
@@ -107,7 +102,7 @@ static const struct column {
     [COLUMN_FSDP_WRAP] = {.names = {"fsdp_wrap"}},
     [COLUMN_FSDP_GATHER] = {.names = {"fsdp_gather"}},
     [COLUMN_PARAMETER_OFFLOAD] = {.names = {"parameter_offload"}},
-    [COLUMN_VOCAB] = {.names = {"vocab", "vocab_size"}},
+    [COLUMN_VOCAB] = {.names = {"vocab", "vocabulary"}},
     [COLUMN_DTYPE] = {.names = {"dtype", "precision"}},
     [COLUMN_TIED] = {.names = {"tied", "tied_emb", "tied_embeddings"}},
     [COLUMN_CONTEXT_COMM] = {.names = {"cp_comm_type"}},
@@ -116,61 +111,38 @@ static const struct column {
     [COLUMN_ORDER] = {.names = {"schedule"}},
     [COLUMN_RECOMPUTE] = {.names = {"recompute", "recomputation", "activation_checkpointing", "activation_checkpoint",
                                     "gradient_checkpointing", "recompute_granularity", "ac"}},
-    [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel", "sequence_parallel", "sequence parallelism"}},
-    [COLUMN_GLOBAL_BATCH] = {.names = {"global_batch", "global_batch_size", "gbs", "train_batch_size"},
+    [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel"}},
+    [COLUMN_GLOBAL_BATCH] = {.names = {"global_batch", "gbs", "train_batch_size"},
                              .needed = OF_MESHES,
                              .counts = OF_MESHES,
                              COUNT(global_batch),
                              .of_local = true,
                              .accumulated = true},
     [COLUMN_ACCUMULATED] = {.names = {"grad_acc", "gradient_accumulation_steps", "gradient_accumulation", "grad_accum", "gas"}},
-    [COLUMN_LOCAL_BATCH] = {.names = {"local_batch_size", "local_batch"}, .counts = OF_MESHES, COUNT(local_batch)},
-    {.names = {"gpus_per_node", "gpus/node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
+    [COLUMN_LOCAL_BATCH] = {.names = {"local_batch"}, .counts = OF_MESHES, COUNT(local_batch)},
+    {.names = {"gpus_per_node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
     {.names = {"shard_size", "dp_shard"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
     {.names = {"batch_per_replica"}, .needed = OF_STUDY, .counts = OF_STUDY, COUNT(samples)},
     {.names = {"stages"}, .counts = OF_STUDY, COUNT(stages), .where_missing = 1},
     {.names = {"chunks"}, .counts = OF_STUDY, COUNT(chunks), .where_missing = 1},
-    {.names = {"tp", "tensor_parallel", "tensor parallelism", "tensor_parallel_size", "tensor_model_parallel_size",
-               "tensor_parallel_degree", "tp_size"},
-     .counts = OF_MESHES,
-     COUNT(tensor),
-     .where_missing = 1},
-    {.names = {"pp", "pipeline_parallel", "pipeline parallelism", "pipeline_parallel_size", "pipeline_model_parallel_size",
-               "pipeline_parallel_degree", "pp_size"},
-     .counts = OF_MESHES,
-     COUNT(stages),
-     .where_missing = 1},
-    {.names = {"cp", "context", "context_parallel", "context parallelism", "context_parallel_size", "context_parallel_degree", "cp_size"},
-     .counts = OF_MESHES,
-     COUNT(contexts),
-     .where_missing = 1},
-    {.names = {"dp", "data_parallel", "data parallelism", "data_parallel_size", "dp_size"}, .counts = OF_MESHES, COUNT(data)},
-    {.names = {"vpp", "vp", "virtual_stages", "virtual_pipeline", "virtual_pipeline_parallel_size", "vp_size"},
+    {.names = {"tp", "tensor_parallel", "tensor_model_parallel", "tensor"}, .counts = OF_MESHES, COUNT(tensor), .where_missing = 1},
+    {.names = {"pp", "pipeline_parallel", "pipeline_model_parallel", "pipeline"}, .counts = OF_MESHES, COUNT(stages), .where_missing = 1},
+    {.names = {"cp", "context", "context_parallel"}, .counts = OF_MESHES, COUNT(contexts), .where_missing = 1},
+    {.names = {"dp", "data_parallel"}, .counts = OF_MESHES, COUNT(data)},
+    {.names = {"vpp", "vp", "virtual_stages", "virtual_pipeline", "virtual_pipeline_parallel", "virtual_pipeline_model_parallel"},
      .counts = OF_MESHES,
      COUNT(virtual_stages),
      .where_missing = 1},
-    {.names = {"layers", "num_layers", "n_layers", "n_layer", "num_hidden_layers"},
-     .needed = OF_MESHES,
-     .counts = OF_MESHES,
-     COUNT(layers),
-     .of_model = true},
-    {.names = {"hidden", "hidden_size", "hidden_dim", "d_model", "n_embd"},
-     .needed = OF_MESHES,
-     .counts = OF_MESHES,
-     COUNT(hidden),
-     .of_model = true},
-    {.names = {"heads", "attention_heads", "num_heads", "num_attention_heads", "n_heads", "n_head"},
-     .needed = OF_MESHES,
-     .counts = OF_MESHES,
-     COUNT(heads),
-     .of_model = true},
-    {.names = {"seq", "seq_len", "seq_length", "sequence_length", "encoder_seq_length", "context_length", "block_size"},
+    {.names = {"layers", "n_layer", "num_hidden_layers"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(layers), .of_model = true},
+    {.names = {"hidden", "hidden_dim", "d_model", "n_embd"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(hidden), .of_model = true},
+    {.names = {"heads", "attention_heads", "n_head"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(heads), .of_model = true},
+    {.names = {"seq", "seq_length", "seqlen", "encoder_seq_length", "context_length", "block_size"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
      COUNT(sequence)},
     {.names = {"ffn", "ffn_hidden_size", "intermediate_size"}, .counts = OF_MESHES, COUNT(ffn)},
     {.names = {"kv_heads", "num_key_value_heads", "num_query_groups"}, .counts = OF_MESHES, COUNT(kv_heads)},
-    {.names = {"micro_batch", "micro_batch_size", "mbs", "train_micro_batch_size_per_gpu", "pipeline_parallel_microbatch_size"},
+    {.names = {"micro_batch", "mbs", "train_micro_batch_size_per_gpu", "pipeline_parallel_microbatch_size"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
      COUNT(micro_batch),
@@ -181,19 +153,53 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 _Static_assert(sizeof columns / sizeof *columns <= MEASURED_COLUMNS, "a table has room for all columns");
 
 /* Columns for people, or that follow from others. */
-static const char *const for_people[] = {"placement_known",
-                                         "step_s_stdev",
-                                         "source_file",
-                                         "source",
-                                         "network",
-                                         "tflops_per_gpu",
-                                         "mfu_pct",
-                                         "tflops/gpu",
-                                         "mfu",
-                                         "mfu (%)",
-                                         "tflop/sec/gpu",
-                                         "model tflop/sec/gpu",
-                                         "Parameters (billion)"};
+static const char *const for_people[] = {"placement_known", "step_s_stdev", "source_file",       "source",  "network",
+                                         "tflops_per_gpu",  "tflops",       "tflop/s/gpu",       "mfu",     "mfu (%)",
+                                         "mfu_pct",         "hfu",          "model tflop/s/gpu", "tflop/s", "Parameters (billion)"};
+
+/* Append a word of a column's name: the one that stands for all words of this meaning, or nothing
+ * for one that adds none. */
+static void append_word(const char *word, char *plain, size_t bytes)
+{
+    static const char *const alike[][2] = {{"s", "sec second seconds"},
+                                           {"ms", "millisecond milliseconds"},
+                                           {"step", "iter iteration"},
+                                           {"memory", "mem"},
+                                           {"tokens", "tok token"},
+                                           {"length", "len"},
+                                           {"seq", "sequence"},
+                                           {"samples", "sequences"},
+                                           {"parallel", "parallelism"},
+                                           {"gpu", "device"},
+                                           {"gpus", "devices accelerators"},
+                                           {"", "size degree num number n of per the avg average mean"}};
+    for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+        if (dt_is_one_of(word, alike[i][1]))
+            word = alike[i][0];
+    dt_append(plain, bytes, "", "%s", word);
+}
+
+/* "Tokens / sec (per device)" is "tokenssgpu": a name's words without what separates them. */
+static void plain_name(const char *name, char *plain, size_t bytes)
+{
+    char word[64];
+    for (*plain = 0; *name; name += *name != 0) {
+        size_t length = 0;
+        for (; isalnum((unsigned char)*name); name++)
+            if (length + 1 < sizeof word)
+                word[length++] = (char)tolower((unsigned char)*name);
+        word[length] = 0;
+        append_word(word, plain, bytes);
+    }
+}
+
+static bool is_called(const char *name, const char *other)
+{
+    char plain[128], plain_other[128];
+    plain_name(name, plain, sizeof plain);
+    plain_name(other, plain_other, sizeof plain_other);
+    return *plain && strcmp(plain, plain_other) == 0;
+}
 
 /* MLflow and Weights & Biases put these before the names that a run gave. */
 static const char *without_prefix(const char *name)
@@ -209,7 +215,7 @@ static bool is_column(int column, const char *name)
 {
     name = without_prefix(name);
     for (int i = 0; i < NAMES && columns[column].names[i]; i++)
-        if (dt_same_name(columns[column].names[i], name))
+        if (is_called(columns[column].names[i], name))
             return true;
     return false;
 }
@@ -217,7 +223,7 @@ static bool is_column(int column, const char *name)
 static bool is_for_people(const char *name)
 {
     for (size_t i = 0; i < sizeof for_people / sizeof *for_people; i++)
-        if (dt_same_name(for_people[i], name))
+        if (is_called(for_people[i], name))
             return true;
     return false;
 }
