@@ -231,8 +231,8 @@ def test_what_cannot_be_fitted():
                             (["none.csv", "--profile", "nothing"], "nothing: there is no such file, and none in configs/profiles"),
                             (["few.csv", "--profile", write("broken.json", "{")], "broken.json:1:"),
                             (["few.csv", "--profile", write("empty.json", "{}")], "empty.json: name: missing"),
-                            (["few.csv", "--seconds", "ten"], "argument --seconds: 'ten' is not a number above 0"),
-                            (["few.csv", "--seconds", "nan"], "argument --seconds: 'nan' is not a number above 0"),
+                            (["few.csv", "--seconds", "ten"], "argument --seconds/-t: 'ten' is not a number above 0"),
+                            (["few.csv", "--seconds", "nan"], "argument --seconds/-t: 'nan' is not a number above 0"),
                             (["few.csv", "--output", WORK], "is a folder: --output names the file to write"),
                             (["few.csv", "--output", "no/where.json"], "no/where.json: cannot be written there")):
         text = run(*FIT, *arguments, *([] if "--output" in arguments else ["--output", "none.json"]), code=3)
@@ -248,7 +248,7 @@ def test_what_the_command_needs():
     text = run(DTBENCH, "fit", write("few.csv", HEAD + SHAPES[0] + ",1\n"), "-C", write("empty.json", "{}"), "-o", "none.json", code=3)
     check(text.count("\n") == 1 and "empty.json: " in text, text)
     text = run(DTBENCH, "fit", "runs.csv", "-C", "dgx_a100", "-o", "none.json", "--jobs", "0", code=3)
-    check(text == "dtbench fit: argument --jobs: '0' is not a whole number above 0\n", text)
+    check(text == "dtbench fit: argument --jobs/-j: '0' is not a whole number above 0\n", text)
     text = run(DTBENCH, "fit", "runs.csv", "-C", "dgx_a100", "-o", "none.json", code=3, env={"PATH": "/nowhere"})
     check(text == "dtbench fit: needs python3 on the PATH, which cannot be started: No such file or directory\n", text)
 
