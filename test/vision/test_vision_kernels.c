@@ -357,7 +357,7 @@ static void try_norm(const struct norm_shape *s)
 
     /* backward: the chain rule through mean and variance */
     struct array dy = input(count), dx = output(count), dgain = output(c), dbias = output(c), normal = output(count);
-    double *sums = calloc(2 * groups * c, sizeof *sums);
+    DT_FREED double *sums = calloc(2 * groups * c, sizeof *sums);
     for (size_t i = 0; i < count; i++) {
         dy.values[i] = s->relu && y.values[i] <= 0 ? 0 : dy.values[i];
         normal.values[i] = normal_of(s, &x, &mean, &rstd, i);
@@ -379,7 +379,6 @@ static void try_norm(const struct norm_shape *s)
     check_array(&dy, "gradient of the residual");
     check_array(&dgain, "gradient of the gain");
     check_array(&dbias, "gradient of the bias");
-    free(sums);
     free_arrays();
 }
 
