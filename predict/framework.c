@@ -550,8 +550,9 @@ static void finish(void *context, const struct data_parallel *dp)
 
 /* ---- setting up ---- */
 
-/* Bytes of a parameter's gradient from backward to the update. If gradients of 16 bits stay beside
- * their sums in fp32, both count, unless the mode divides gradients. 0: those of gradient_dtype.
+/* Bytes of a parameter's gradient from backward to the update. If gradients of 16 bits are kept
+ * after they were added to their fp32 sums, both count, unless the mode divides gradients. 0: those
+ * of gradient_dtype.
  * Source  deepspeedai/DeepSpeed, deepspeed/runtime/pipe/engine.py, _exec_backward_pass: update_hp_grads(clear_lp_grads=False)
  *         after a micro-batch, clear_lp_grads() before the next one */
 static double gradient_bytes(const struct experiment *e, const struct dt_profile *profile)

@@ -9,8 +9,8 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
-/* Beginnings of fields of Megatron-Bridge's recorded configs that matter to neither time nor memory,
- * beside those of Megatron-LM. */
+/* Beginnings of fields of Megatron-Bridge's recorded configs that matter to neither time nor memory.
+ * Those of Megatron-LM are added to them. */
 #define BRIDGE_NO_BEARING                                                                                                                  \
     " fsdp-all-gather gradient-reduce-div align- flight-recorder use-gloo activation-offload delta-offload clone-scatter cuda-graph- "     \
     "deallocate- dsa- expert-gtp inference- kitchen- linear- mamba- mlp-chunks mup- num-layers-at- parallel-output perform- qk-clip- "     \

@@ -90,7 +90,7 @@ struct dt_profile {
         double shared_output_elems;               /* in addition, if ranks share the logits */
         double gradient_copies;                   /* copies of a weight's gradient while it is made */
         double gradient_bytes;                    /* of a parameter's gradient, from backward to the update */
-        int keeps_narrow_gradients;               /* 1: gradients of 16 bits stay beside the fp32 sums that they were added to */
+        int keeps_narrow_gradients;               /* 1: gradients of 16 bits are kept after they were added to their fp32 sums */
         double update_bytes;                      /* per parameter that a rank updates, while it does, if its gradient has 16 bits */
         double gathered_elems;                    /* per block, token and d: kept whole if ranks share the rows; half of it for the head */
         double granularity_bytes;                 /* allocations are rounded up to a multiple */

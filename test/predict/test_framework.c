@@ -144,8 +144,8 @@ static void updates_copy_gradients(void)
         CHECK(held_gradients(without[i], 6, 0) == held_gradients(without[i], 0, 0), "%s", without[i]);
 }
 
-/* 16-bit gradients that stay beside their sums in fp32 take 2 bytes more of each parameter, unless ranks divide the gradients, or there
- * are no wider sums. */
+/* 16-bit gradients that are kept after they were added to their fp32 sums take 2 bytes more of each
+ * parameter, unless ranks divide the gradients, or there are no wider sums. */
 static void narrow_gradients_stay(void)
 {
     double params = held_gradients("\"paradigm\": \"ddp\"", 0, 0) / 2;

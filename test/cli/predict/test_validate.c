@@ -84,9 +84,9 @@ static void norms_and_units_told(void)
     validate_rows_finish(&rows);
 }
 
-/* What nvidia-smi tells is compared with all that a GPU holds: general_a100 counts 10 % of the peak
- * beside tensors, the context and a communicator. Freed activations stay beside the update's
- * buffers, which are at most 6 bytes for each parameter of a stage. */
+/* What nvidia-smi tells is compared with all that a GPU holds: the tensors, 10 % of their peak (by
+ * general_a100), the context and a communicator. The allocator also keeps freed activations, so that
+ * the update's buffers are added: at most 6 bytes for each parameter of a stage. */
 static void memory_of_the_whole_gpu(void)
 {
     static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,notes\n"
