@@ -330,7 +330,7 @@ static const struct dt_schema_part parts[] = {
     {.path = "sources",
      .description = "Where each constant comes from, by its path or by that of an object it is in; every constant must be covered.",
      .required = true,
-     .schema = "\"type\": \"object\", \"minProperties\": 1, \"additionalProperties\": {\"type\": \"string\", \"minLength\": 1}"},
+     .schema = "{\"type\": \"object\", \"minProperties\": 1, \"additionalProperties\": {\"type\": \"string\", \"minLength\": 1}}"},
     {.path = "measured",
      .description = "Kernels as they were measured on a machine whose ranks share its processors (dtbench calibrate); they go before the "
                     "constants.",

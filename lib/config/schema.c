@@ -9,133 +9,146 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NAME_BYTES = 2 * DT_CONFIG_PATH_BYTES };
+
 /* Characters that dt_is_printable refuses, except U+E0000 to U+E007F, which dialects of patterns
  * write differently. */
-#define NOT_PRINTABLE                                                                                                                      \
-    "\"pattern\":\"[\\\\u0000-\\\\u001f\\\\u007f-\\\\u009f\\\\u061c\\\\u200b-\\\\u200f\\\\u2028-\\\\u202e\\\\u2060-\\\\u206f\\\\ufeff"     \
-    "\\\\ufff9-\\\\ufffb]\""
+static const char not_printable[] = "[\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff"
+                                    "\\ufff9-\\ufffb]";
 
-static void write_string(FILE *to, const char *text)
+/* ---- parts of all schemas ---- */
+
+static cJSON *described(const char *description)
 {
-    fputc('"', to);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', to);
-        fputc(*text, to);
+    return description ? dt_json_object("description: %s", description) : cJSON_CreateObject();
+}
+
+static cJSON *reference(const char *definition, const char *suffix)
+{
+    char to[NAME_BYTES];
+    snprintf(to, sizeof to, "#/$defs/%s%s", definition, suffix);
+    return dt_json_object("$ref: %s", to);
+}
+
+static cJSON *list_of(cJSON *item)
+{
+    return dt_json_object("type: %s, minItems: %d, items: %p", "array", 1, item);
+}
+
+/* An object with only these keys; `by`: "properties", or "patternProperties". */
+static cJSON *object_of(const char *by, cJSON *keys)
+{
+    return dt_json_object("type: %s, additionalProperties: %hhd, %s: %p", "object", (bool)false, by, keys);
+}
+
+static cJSON *two(cJSON *first, cJSON *second)
+{
+    cJSON *both = cJSON_CreateArray();
+    dt_json_append(&both, first);
+    dt_json_append(&both, second);
+    return both;
+}
+
+/* Move all members of `from`, which it owns. */
+static void add_members(cJSON **to, cJSON *from)
+{
+    while (from && from->child) {
+        cJSON *member = cJSON_DetachItemViaPointer(from, from->child);
+        dt_json_add(to, "%s: %p", member->string, member);
     }
-    fputc('"', to);
+    cJSON_Delete(from);
 }
 
-static void write_description(FILE *to, const char *description)
+/* The field's settings by their names; whole: by their whole paths. */
+static cJSON *settings_of(const struct dt_field *field, bool whole, cJSON *value)
 {
-    if (!description)
-        return;
-    fputs("\"description\":", to);
-    write_string(to, description);
-    fputc(',', to);
+    char names[NAME_BYTES];
+    snprintf(names, sizeof names, "^%s%s%s[A-Z0-9_]{1,%zu}$", whole ? field->path : "", whole ? "\\." : "", field->prefix,
+             DT_CONFIG_SETTING_NAME_BYTES - strlen(field->prefix));
+    return dt_json_object("%s: %p", names, value);
 }
 
-/* "NCCL_[A-Z0-9_]{1,58}": the names of settings, for a pattern. */
-static const char *setting_names(const struct dt_field *field, char text[128])
-{
-    snprintf(text, 128, "%s[A-Z0-9_]{1,%zu}", field->prefix, DT_CONFIG_SETTING_NAME_BYTES - strlen(field->prefix));
-    return text;
-}
+/* ---- fields ---- */
 
-static void write_settings(FILE *to, const struct dt_field *field)
+/* Append the choices; as_lists: "a-b-c" as ["a", "b", "c"]. */
+static void append_choices(cJSON **to, const struct dt_field *field, bool as_lists)
 {
-    char names[128];
-    fprintf(to, "\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{\"^%s$\":{\"$ref\":\"#/$defs/%s_setting\"}}",
-            setting_names(field, names), field->path);
-}
-
-/* The choices in quotes, separated by commas; as_lists: "a-b-c" as ["a","b","c"]. */
-static void write_names(FILE *to, const struct dt_field *field, bool as_lists)
-{
-    for (int i = 0; dt_field_choice(field, i); i++) {
-        fputs(i > 0 ? "," : "", to);
-        fputs(as_lists ? "[\"" : "\"", to);
-        for (const char *c = dt_field_choice(field, i); *c; c++)
-            fputs(as_lists && *c == '-' ? "\",\"" : (char[]){*c, 0}, to);
-        fputs(as_lists ? "\"]" : "\"", to);
-    }
+    for (int i = 0; dt_field_choice(field, i); i++)
+        dt_json_append(to, as_lists ? dt_json_words(dt_field_choice(field, i), "-") : dt_json_text(dt_field_choice(field, i)));
 }
 
 /* A list of choices, or the same as one word. */
-static void write_choice_words(FILE *to, const struct dt_field *field)
+static cJSON *choice_words(const struct dt_field *field, cJSON *choices)
 {
-    char any[DT_FIELD_TEXT_BYTES] = "";
+    char any[DT_FIELD_TEXT_BYTES] = "", pattern[3 * DT_FIELD_TEXT_BYTES];
     for (int i = 0; dt_field_choice(field, i); i++)
         dt_append(any, sizeof any, "|", "%s", dt_field_choice(field, i));
-    fprintf(to, "\"oneOf\":[{\"type\":\"array\",\"minItems\":1,\"maxItems\":%d,\"items\":{\"enum\":[", field->words);
-    write_names(to, field, false);
-    fprintf(to, "]}},{\"type\":\"string\",\"pattern\":\"^(%s)(-(%s)){0,%d}$\"}]", any, any, field->words - 1);
+    snprintf(pattern, sizeof pattern, "^(%s)(-(%s)){0,%d}$", any, any, field->words - 1);
+    return two(dt_json_object("type: %s, minItems: %d, maxItems: %d, items: {enum: %p}", "array", 1, field->words, choices),
+               dt_json_object("type: %s, pattern: %s", "string", pattern));
 }
 
-static void write_choices(FILE *to, const struct dt_field *field)
+static cJSON *choices_schema(const struct dt_field *field)
 {
-    fputs(field->list               ? "\"enum\":["
-          : field->most_numbers > 0 ? "\"anyOf\":[{\"enum\":["
-          : field->file_ending      ? "\"type\":\"string\",\"anyOf\":[{\"enum\":["
-                                    : "\"type\":\"string\",\"enum\":[",
-          to);
-    write_names(to, field, false);
+    char ending[64];
+    cJSON *choices = cJSON_CreateArray(), *numbers;
+    append_choices(&choices, field, false);
+    if (field->words)
+        return dt_json_object("oneOf: %p", choice_words(field, choices));
     if (field->list) {
-        fputc(',', to);
-        write_names(to, field, true);
+        append_choices(&choices, field, true);
+        return dt_json_object("enum: %p", choices);
     }
-    fputc(']', to);
-    if (field->most_numbers > 0)
-        fprintf(to,
-                "},{\"type\":\"array\",\"minItems\":1,\"maxItems\":%d,\"items\":{\"type\":\"integer\",\"minimum\":%.0f,\"maximum\":%.0f}}]",
-                field->most_numbers, field->min, field->max);
-    if (field->file_ending)
-        fprintf(to, "},{\"pattern\":\".\\\\%s$\"}]", field->file_ending);
+    if (field->most_numbers > 0) {
+        numbers = dt_json_object("type: %s, minItems: %d, maxItems: %d, items: {type: %s, minimum: %g, maximum: %g}", "array", 1,
+                                 field->most_numbers, "integer", field->min, field->max);
+        return dt_json_object("anyOf: %p", two(dt_json_object("enum: %p", choices), numbers));
+    }
+    if (!field->file_ending)
+        return dt_json_object("type: %s, enum: %p", "string", choices);
+    snprintf(ending, sizeof ending, ".\\%s$", field->file_ending);
+    return dt_json_object("type: %s, anyOf: %p", "string", two(dt_json_object("enum: %p", choices), dt_json_object("pattern: %s", ending)));
 }
 
-static void write_type(FILE *to, const struct dt_field *field)
+static cJSON *number_schema(const struct dt_field *field)
 {
-    char min[32], max[32];
-    dt_format_double(field->min, min, sizeof min);
-    dt_format_double(field->max, max, sizeof max);
-    if (dt_field_has_choices(field) && field->booleans) {
-        fputs("\"anyOf\":[{\"type\":\"boolean\"},{", to);
-        write_choices(to, field);
-        fputs("}]", to);
-        return;
-    }
-    if (dt_field_has_choices(field)) {
-        (field->words ? write_choice_words : write_choices)(to, field);
-        return;
-    }
+    cJSON *range = dt_json_object(
+        "type: %s, %s: %g, %s: %g", field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "integer" : "number",
+        field->above ? "exclusiveMinimum" : "minimum", field->min, field->below ? "exclusiveMaximum" : "maximum", field->max);
+    return field->word ? dt_json_object("anyOf: %p", two(dt_json_object("const: %s", field->word), range)) : range;
+}
+
+static cJSON *type_schema(const struct dt_field *field)
+{
     switch (field->kind) {
-    case DT_FIELD_BOOL: fprintf(to, "\"type\":\"boolean\"%s", field->max > 0 ? "" : ",\"const\":false"); break;
-    case DT_FIELD_SETTINGS: write_settings(to, field); break;
+    case DT_FIELD_BOOL:
+        return field->max > 0 ? dt_json_object("type: %s", "boolean") : dt_json_object("type: %s, const: %hhd", "boolean", (bool)false);
+    case DT_FIELD_SETTINGS: return object_of("patternProperties", settings_of(field, false, reference(field->path, "_setting")));
     case DT_FIELD_STRING:
-    case DT_FIELD_TEXT: fprintf(to, "\"type\":\"string\",\"minLength\":%s,\"maxLength\":%s,\"not\":{" NOT_PRINTABLE "}", min, max); break;
+    case DT_FIELD_TEXT:
+        return dt_json_object("type: %s, minLength: %g, maxLength: %g, not: {pattern: %s}", "string", field->min, field->max,
+                              not_printable);
     case DT_FIELD_ENUM: break; /* has choices */
     case DT_FIELD_INT:
     case DT_FIELD_U64:
     case DT_FIELD_NUMBER:
-    case DT_FIELD_FLOAT:
-        if (field->word)
-            fprintf(to, "\"anyOf\":[{\"const\":\"%s\"},{", field->word);
-        fprintf(to, "\"type\":\"%s\",\"%s\":%s,\"%s\":%s",
-                field->kind == DT_FIELD_INT || field->kind == DT_FIELD_U64 ? "integer" : "number",
-                field->above ? "exclusiveMinimum" : "minimum", min, field->below ? "exclusiveMaximum" : "maximum", max);
-        fputs(field->word ? "}]" : "", to);
+    case DT_FIELD_FLOAT: return number_schema(field);
     }
+    return NULL;
 }
 
-static void write_field(FILE *to, const struct dt_field *field)
+static cJSON *field_schema(const struct dt_field *field)
 {
-    fputc('{', to);
-    write_description(to, field->description);
-    write_type(to, field);
+    cJSON *schema = described(field->description), *type = dt_field_has_choices(field) ? choices_schema(field) : type_schema(field);
+    if (dt_field_has_choices(field) && field->booleans)
+        type = dt_json_object("anyOf: %p", two(dt_json_object("type: %s", "boolean"), type));
+    add_members(&schema, type);
     if (field->initial)
-        fprintf(to, ",\"default\":%s", field->initial);
-    fputc('}', to);
+        dt_json_add(&schema, "default: %p", cJSON_Parse(field->initial));
+    return schema;
 }
+
+/* ---- objects ---- */
 
 static const char *last_word(const char *path)
 {
@@ -166,225 +179,173 @@ static bool is_required(const struct dt_table *table, const char *path)
     return false;
 }
 
-static void write_required(FILE *to, const struct dt_schema *schema, const char *prefix)
-{
-    char path[DT_CONFIG_PATH_BYTES];
-    int count = 0;
-    for (int row = 0; dt_config_next_key(schema->table, prefix, &row, path);)
-        if (is_required(schema->table, path))
-            fprintf(to, "%s\"%s\"", count++ ? "," : ",\"required\":[", last_word(path));
-    for (const struct dt_schema_part *part = schema->parts; part && part->path; part++)
-        if (part->required && is_key_of(part->path, prefix))
-            fprintf(to, "%s\"%s\"", count++ ? "," : ",\"required\":[", last_word(part->path));
-    fputs(count ? "]" : "", to);
-}
+static cJSON *object_schema(cJSON *object, const struct dt_schema *schema, const char *prefix);
 
-static void write_object(FILE *to, const struct dt_schema *schema, const char *prefix);
-
-static void write_part(FILE *to, const struct dt_schema_part *part)
+static cJSON *part_schema(const struct dt_schema_part *part)
 {
-    fputc('{', to);
-    write_description(to, part->description);
+    cJSON *object = described(part->description);
     if (part->list) {
         const struct dt_schema entry = {.table = part->list()->table};
-        fprintf(to, "\"type\":\"array\",\"maxItems\":%d,\"items\":{", part->list()->max);
-        write_object(to, &entry, "");
-        fputc('}', to);
+        dt_json_add(&object, "type: %s, maxItems: %d, items: %p", "array", part->list()->max,
+                    object_schema(cJSON_CreateObject(), &entry, ""));
     } else {
-        fputs(part->schema, to);
+        add_members(&object, cJSON_Parse(part->schema));
     }
-    fputc('}', to);
+    return object;
 }
 
 /* The schema of the key at `path`: written out, or if a sweep needs it, too, a reference to its
  * definition. */
-static void write_property(FILE *to, const struct dt_schema *schema, const char *path)
+static cJSON *key_schema(const struct dt_schema *schema, const char *path)
 {
     int index = dt_config_find(schema->table, path);
-    fprintf(to, "\"%s\":", last_word(path));
-    if (schema->sweeps) {
-        fprintf(to, "{\"$ref\":\"#/$defs/%s\"}", path);
-    } else if (index >= 0) {
-        write_field(to, &schema->table->fields[index]);
-    } else {
-        fputc('{', to);
-        write_object(to, schema, path);
-        fputc('}', to);
-    }
+    if (schema->sweeps)
+        return reference(path, "");
+    return index >= 0 ? field_schema(&schema->table->fields[index]) : object_schema(cJSON_CreateObject(), schema, path);
 }
 
-/* The members of the schema of the object at `prefix`, without the braces. */
-static void write_object(FILE *to, const struct dt_schema *schema, const char *prefix)
+/* Add the schema of the object at `prefix` to `object`, and return it. */
+static cJSON *object_schema(cJSON *object, const struct dt_schema *schema, const char *prefix)
 {
-    const struct dt_schema_section *section = schema->sections;
+    const struct dt_schema_section none = {0}, *section = schema->sections ? schema->sections : &none;
     char path[DT_CONFIG_PATH_BYTES];
-    const char *comma = "";
-    while (section && section->path && strcmp(section->path, prefix) != 0)
+    cJSON *keys = cJSON_CreateObject(), *required = cJSON_CreateArray();
+    while (section->path && strcmp(section->path, prefix) != 0)
         section++;
-    if (section && !section->path)
-        section = NULL;
-    write_description(to, section ? section->description : NULL);
-    fputs("\"type\":\"object\",\"additionalProperties\":false", to);
-    write_required(to, schema, prefix);
-    fputs(",\"properties\":{", to);
-    if (!*prefix) {
-        fputs("\"" DT_CONFIG_SCHEMA "\":{\"description\":\"Where this schema is: for editors, and not read.\"}", to);
-        comma = ",";
-    }
-    for (int row = 0; dt_config_next_key(schema->table, prefix, &row, path); comma = ",") {
-        fputs(comma, to);
-        write_property(to, schema, path);
+    if (!*prefix)
+        dt_json_add(&keys, DT_CONFIG_SCHEMA ": {description: %s}", "Where this schema is: for editors, and not read.");
+    for (int row = 0; dt_config_next_key(schema->table, prefix, &row, path);) {
+        dt_json_add(&keys, "%s: %p", last_word(path), key_schema(schema, path));
+        if (is_required(schema->table, path))
+            dt_json_append(&required, dt_json_text(last_word(path)));
     }
     for (const struct dt_schema_part *part = schema->parts; part && part->path; part++) {
         if (!is_key_of(part->path, prefix))
             continue;
-        fprintf(to, "%s\"%s\":", comma, last_word(part->path));
-        write_part(to, part);
-        comma = ",";
+        dt_json_add(&keys, "%s: %p", last_word(part->path), part_schema(part));
+        if (part->required)
+            dt_json_append(&required, dt_json_text(last_word(part->path)));
     }
     if (schema->sweeps && !*prefix)
-        fprintf(to, "%s\"sweep\":{\"$ref\":\"#/$defs/sweep\"}", comma);
-    fputc('}', to);
-    if (section && section->rules)
-        fprintf(to, ",%s", section->rules);
+        dt_json_add(&keys, "sweep: %p", reference("sweep", ""));
+    if (section->description)
+        dt_json_add(&object, "description: %s", section->description);
+    dt_json_add(&object, "type: %s, additionalProperties: %hhd", "object", (bool)false);
+    if (cJSON_GetArraySize(required) > 0)
+        dt_json_add(&object, "required: %p", required);
+    else
+        cJSON_Delete(required);
+    dt_json_add(&object, "properties: %p", keys);
+    if (section->rules)
+        add_members(&object, cJSON_Parse(section->rules));
+    return object;
 }
 
 /* ---- sweeps ---- */
 
-static void write_list_of(FILE *to, const char *definition, const char *suffix)
+static cJSON *values_of(const char *definition, const char *suffix)
 {
-    fprintf(to, "{\"type\":\"array\",\"minItems\":1,\"items\":{\"$ref\":\"#/$defs/%s%s\"}}", definition, suffix);
+    return list_of(reference(definition, suffix));
 }
 
 /* An axis for one field: a list of its values, or of settings by name. */
-static void write_field_axis(FILE *to, const struct dt_field *field)
+static cJSON *field_axis(const struct dt_field *field)
 {
-    char names[128];
-    bool settings = field->kind == DT_FIELD_SETTINGS;
-    fputs(settings ? "{\"oneOf\":[" : "", to);
-    write_list_of(to, field->path, "");
-    if (!settings)
-        return;
-    fprintf(to, ",{\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{\"^%s$\":", setting_names(field, names));
-    write_list_of(to, field->path, "_setting");
-    fputs("}}]}", to);
+    cJSON *values = values_of(field->path, "");
+    if (field->kind != DT_FIELD_SETTINGS)
+        return values;
+    return dt_json_object("oneOf: %p",
+                          two(values, object_of("patternProperties", settings_of(field, false, values_of(field->path, "_setting")))));
 }
 
 /* The axes in the object at `prefix`; for inner objects: a list of whole objects, or an object of
  * lists. */
-static void write_axes(FILE *to, const struct dt_table *table, const char *prefix)
+static void add_axes(cJSON **to, const struct dt_table *table, const char *prefix)
 {
     char path[DT_CONFIG_PATH_BYTES];
-    const char *comma = "";
-    for (int row = 0; dt_config_next_key(table, prefix, &row, path); comma = ",") {
+    for (int row = 0; dt_config_next_key(table, prefix, &row, path);) {
         int index = dt_config_find(table, path);
-        fprintf(to, "%s\"%s\":", comma, last_word(path));
         if (index >= 0) {
-            write_field_axis(to, &table->fields[index]);
+            dt_json_add(to, "%s: %p", last_word(path), field_axis(&table->fields[index]));
             continue;
         }
-        fputs("{\"oneOf\":[", to);
-        write_list_of(to, path, "");
-        fputs(",{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{", to);
-        write_axes(to, table, path);
-        fputs("}}]}", to);
+        cJSON *inner = cJSON_CreateObject();
+        add_axes(&inner, table, path);
+        dt_json_add(to, "%s: {oneOf: %p}", last_word(path), two(values_of(path, ""), object_of("properties", inner)));
     }
 }
 
 /* A reference to the definition of each key of the whole config. */
-static void write_references(FILE *to, const struct dt_table *table)
+static cJSON *references(const struct dt_table *table)
 {
     char path[DT_CONFIG_PATH_BYTES];
-    const char *comma = "";
-    for (int row = 0; dt_config_next_key(table, "", &row, path); comma = ",")
-        fprintf(to, "%s\"%s\":{\"$ref\":\"#/$defs/%s\"}", comma, path, path);
+    cJSON *keys = cJSON_CreateObject();
+    for (int row = 0; dt_config_next_key(table, "", &row, path);)
+        dt_json_add(&keys, "%s: %p", path, reference(path, ""));
+    return keys;
 }
 
-static void write_sweep(FILE *to, const struct dt_table *table)
+static cJSON *sweep_schema(const struct dt_table *table)
 {
-    const char *comma = "";
-    char names[128];
-    fputs("\"sweep\":{\"description\":\"Lists whose product is run, the first outermost. Paths are dotted or nested; objects in a list are "
-          "merged into the config's own. Or a list of experiments: objects that are merged into the config.\",\"oneOf\":["
-          "{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{",
-          to);
-    write_references(to, table);
-    fputs("}}},{\"type\":\"object\",\"additionalProperties\":false,\"patternProperties\":{", to);
+    cJSON *settings = cJSON_CreateObject();
+    cJSON *axes = dt_json_object(
+        DT_SWEEP_CASES ": {type: %s, minItems: %d, items: {type: %s, not: {required: %p}, additionalProperties: %hhd, properties: %p}}",
+        "array", 1, "object", dt_json_words("sweep", " "), (bool)false, references(table));
+    add_axes(&axes, table, "");
     for (int i = 0; i < table->count; i++) {
         const struct dt_field *field = &table->fields[i];
-        if (field->kind != DT_FIELD_SETTINGS)
-            continue;
-        fprintf(to, "%s\"^%s\\\\.%s$\":", comma, field->path, setting_names(field, names));
-        write_list_of(to, field->path, "_setting");
-        comma = ",";
+        if (field->kind == DT_FIELD_SETTINGS)
+            add_members(&settings, settings_of(field, true, values_of(field->path, "_setting")));
+        if (strchr(field->path, '.'))
+            dt_json_add(&axes, "%s: %p", field->path, field_axis(field));
     }
-    fputs("},\"properties\":{\"" DT_SWEEP_CASES
-          "\":{\"type\":\"array\",\"minItems\":1,\"items\":{\"type\":\"object\",\"not\":{\"required\":"
-          "[\"sweep\"]},\"additionalProperties\":false,\"properties\":{",
-          to);
-    write_references(to, table);
-    fputs("}}},", to);
-    write_axes(to, table, "");
-    for (int i = 0; i < table->count; i++) {
-        if (!strchr(table->fields[i].path, '.'))
-            continue;
-        fprintf(to, ",\"%s\":", table->fields[i].path);
-        write_field_axis(to, &table->fields[i]);
-    }
-    fputs("}}]}", to);
+    return dt_json_object(
+        "description: %s, oneOf: %p",
+        "Lists whose product is run, the first outermost. Paths are dotted or nested; objects in a list are merged into the config's own. "
+        "Or a list of experiments: objects that are merged into the config.",
+        two(list_of(object_of("properties", references(table))),
+            dt_json_object("type: %s, additionalProperties: %hhd, patternProperties: %p, properties: %p", "object", (bool)false, settings,
+                           axes)));
 }
 
 /* Definitions of the objects of fields in the object at `prefix`, and of those in them. */
-static void write_object_definitions(FILE *to, const struct dt_schema *schema, const char *prefix)
+static void add_object_definitions(cJSON **to, const struct dt_schema *schema, const char *prefix)
 {
     char path[DT_CONFIG_PATH_BYTES];
     for (int row = 0; dt_config_next_key(schema->table, prefix, &row, path);) {
         if (dt_config_find(schema->table, path) >= 0)
             continue;
-        fprintf(to, "\"%s\":{", path);
-        write_object(to, schema, path);
-        fputs("},", to);
-        write_object_definitions(to, schema, path);
+        dt_json_add(to, "%s: %p", path, object_schema(cJSON_CreateObject(), schema, path));
+        add_object_definitions(to, schema, path);
     }
 }
 
 /* Definitions that the config and its sweep both refer to: each field, each object of fields, and
  * the sweep itself. */
-static void write_definitions(FILE *to, const struct dt_schema *schema)
+static cJSON *definitions(const struct dt_schema *schema)
 {
     const struct dt_table *table = schema->table;
-    fputs(",\"$defs\":{", to);
+    cJSON *all = cJSON_CreateObject();
+    char name[NAME_BYTES];
     for (int i = 0; i < table->count; i++) {
-        fprintf(to, "\"%s\":", table->fields[i].path);
-        write_field(to, &table->fields[i]);
-        fputc(',', to);
+        dt_json_add(&all, "%s: %p", table->fields[i].path, field_schema(&table->fields[i]));
         if (table->fields[i].kind != DT_FIELD_SETTINGS)
             continue;
-        fprintf(to,
-                "\"%s_setting\":{\"description\":\"What the environment variable is set to: 1 for true, 0 for false.\","
-                "\"type\":[\"string\",\"number\",\"boolean\"],\"minLength\":1,\"maxLength\":%d,"
-                "\"not\":{\"type\":\"string\"," NOT_PRINTABLE "}},",
-                table->fields[i].path, DT_CONFIG_SETTING_CHARACTERS); /* see lib/config/settings.c */
+        snprintf(name, sizeof name, "%s_setting", table->fields[i].path); /* see lib/config/settings.c */
+        dt_json_add(&all, "%s: {description: %s, type: %p, minLength: %d, maxLength: %d, not: {type: %s, pattern: %s}}", name,
+                    "What the environment variable is set to: 1 for true, 0 for false.", dt_json_words("string number boolean", " "), 1,
+                    DT_CONFIG_SETTING_CHARACTERS, "string", not_printable);
     }
-    write_object_definitions(to, schema, "");
-    write_sweep(to, table);
-    fputc('}', to);
+    add_object_definitions(&all, schema, "");
+    dt_json_add(&all, "sweep: %p", sweep_schema(table));
+    return all;
 }
 
 dt_status dt_schema_make(const struct dt_schema *schema, struct cJSON **out)
 {
-    DT_FREED char *text = NULL;
-    size_t length = 0;
-    FILE *to = open_memstream(&text, &length);
-    DT_TRY(dt_allocated(to, "out of memory while writing a schema"));
-    fputs("{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"title\":", to);
-    write_string(to, schema->title);
-    fputc(',', to);
-    write_object(to, schema, "");
+    *out = dt_json_object("$schema: %s, title: %s", "https://json-schema.org/draft/2020-12/schema", schema->title);
+    *out = object_schema(*out, schema, "");
     if (schema->sweeps)
-        write_definitions(to, schema);
-    fputc('}', to);
-    if (fclose(to) != 0)
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a schema");
-    return dt_json_parse(text, length, schema->title, out);
+        dt_json_add(out, "$defs: %p", definitions(schema));
+    return dt_allocated(*out, "out of memory while writing a schema");
 }

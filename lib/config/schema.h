@@ -10,7 +10,7 @@
 /* An object of keys; path "" is the whole file. */
 struct dt_schema_section {
     const char *path, *description;
-    const char *rules; /* further members of the object's schema, as JSON ("\"if\": ..."); NULL: none */
+    const char *rules; /* further members of the object's schema, as a JSON object; NULL: none */
 };
 
 /* A key without a row in the table: a list of objects, or what `schema` says. */
@@ -18,7 +18,7 @@ struct dt_schema_part {
     const char *path, *description;
     bool required;
     const struct dt_list *(*list)(void); /* NULL: not a list */
-    const char *schema;                  /* members of its schema, as JSON, if it is not a list */
+    const char *schema;                  /* its schema but the description, as a JSON object, if it is not a list */
 };
 
 struct dt_schema {
@@ -31,5 +31,5 @@ struct dt_schema {
 
 /* Write the schema (JSON Schema, draft 2020-12): keys in the table's order. Owner of *out: the
  * caller, dt_json_destroy.
- * Errors: DT_ERR_HOST_MEMORY; DT_ERR_INVALID where a rule is not JSON. */
+ * Errors: DT_ERR_HOST_MEMORY, also where rules or a part's schema are not JSON. */
 dt_status dt_schema_make(const struct dt_schema *schema, struct cJSON **out);

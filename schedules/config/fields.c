@@ -590,9 +590,9 @@ static void write_rules(void)
 {
     size_t model = sizeof all.model_rules, whole = sizeof all.rules, used = 0, taken = 0;
     used += (size_t)snprintf(all.rules, whole,
-                             "\"if\": {\"not\": {\"required\": [\"sweep\"]}},\"then\": {\"required\": [\"model\"],"
+                             "{\"if\": {\"not\": {\"required\": [\"sweep\"]}},\"then\": {\"required\": [\"model\"],"
                              "\"properties\": {\"model\": {\"anyOf\": [{\"required\": [\"preset\"]}, {\"required\": [\"from\"]}");
-    taken += (size_t)snprintf(all.model_rules, model, "\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {\"from\": false");
+    taken += (size_t)snprintf(all.model_rules, model, "{\"if\": {\"required\": [\"preset\"]}, \"then\": {\"properties\": {\"from\": false");
     for (int f = 0; model_family(f); f++) {
         used += (size_t)snprintf(all.rules + used, whole - used, ", {\"required\": [");
         const char *last = "";
@@ -607,8 +607,8 @@ static void write_rules(void)
         }
         used += (size_t)snprintf(all.rules + used, whole - used, "]}");
     }
-    snprintf(all.rules + used, whole - used, "]}}}");
-    snprintf(all.model_rules + taken, model - taken, "}}");
+    snprintf(all.rules + used, whole - used, "]}}}}");
+    snprintf(all.model_rules + taken, model - taken, "}}}");
 }
 
 static void join_sections(void)
