@@ -449,11 +449,9 @@ static dt_status measure_axis(struct measuring *m, struct exchange *x, int *rank
 
 static dt_status measure_collectives(struct measuring *m, struct exchange *x)
 {
-    int *ranks = calloc((size_t)dt_comm_size(m->world), sizeof *ranks);
-    dt_status status = ranks ? create_exchange(m, x) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the ranks of a group");
-    DT_THEN(status, m->request->bench.sizes > 0 ? measure_axis(m, x, ranks) : measure_groups(m, x, ranks));
-    free(ranks);
-    return status;
+    DT_FREED int *ranks = calloc((size_t)dt_comm_size(m->world), sizeof *ranks);
+    DT_TRY(ranks ? create_exchange(m, x) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the ranks of a group"));
+    return m->request->bench.sizes > 0 ? measure_axis(m, x, ranks) : measure_groups(m, x, ranks);
 }
 
 /* ---- kernels and collectives ---- */

@@ -53,15 +53,14 @@ dt_status calibration_request_write(const struct calibration_request *request, c
     struct cJSON *kinds = dt_json_array();
     for (int kind = 0; dt_sim_measured_kind_name(kind); kind++)
         dt_json_append(&kinds, dt_json_truth(b->kinds[kind]));
+    DT_DESTROYED(dt_json_destroy)
     struct cJSON *object = dt_json_object("device: %s, kernels: %hhd, quick: %hhd, threads: %d, bench: {bytes: %p, kinds: %p, group: %d, "
                                           "stride: %d, repetitions: %d, product: %hhd}",
                                           request->device, request->kernels, request->quick, request->threads,
                                           dt_json_numbers(b->bytes, b->sizes), kinds, b->group, b->stride, b->repetitions, b->product);
     for (int i = 0; i < DT_DTYPE_COUNT; i++)
         dt_json_add(&object, "%s: %hhd", dt_dtype_name((enum dt_dtype)i), request->dtypes[i]);
-    dt_status status = object ? dt_json_print(object, DT_JSON_COMPACT, out_text) : no_memory();
-    cJSON_Delete(object);
-    return status;
+    return object ? dt_json_print(object, DT_JSON_COMPACT, out_text) : no_memory();
 }
 
 static void read_bench(const struct cJSON *object, struct calibration_bench *out)
@@ -140,10 +139,8 @@ static dt_status write_calibration(const struct calibration *c, struct cJSON *ob
 
 dt_status calibration_write(const struct calibration *c, char **out_text)
 {
-    struct cJSON *object = cJSON_CreateObject();
-    dt_status status = object ? write_calibration(c, object, out_text) : no_memory();
-    cJSON_Delete(object);
-    return status;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = cJSON_CreateObject();
+    return object ? write_calibration(c, object, out_text) : no_memory();
 }
 
 static void read_gpu(const struct cJSON *object, struct calibration_gpu *out)
@@ -430,14 +427,10 @@ static dt_status write_cluster(const struct calibration *c, const char *source, 
 
 dt_status calibration_cluster_text(const struct calibration *c, const char *source, char **out_text)
 {
-    struct dt_sim_cluster *cluster = calloc(1, sizeof *cluster);
-    bool *wanted = calloc((size_t)dt_sim_cluster_table()->count, sizeof *wanted);
-    struct cJSON *object = NULL;
-    dt_status status = cluster && wanted ? write_cluster(c, source, cluster, wanted, &object, out_text) : no_memory();
-    dt_json_destroy(object);
-    free(wanted);
-    free(cluster);
-    return status;
+    DT_FREED struct dt_sim_cluster *cluster = calloc(1, sizeof *cluster);
+    DT_FREED bool *wanted = calloc((size_t)dt_sim_cluster_table()->count, sizeof *wanted);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
+    return cluster && wanted ? write_cluster(c, source, cluster, wanted, &object, out_text) : no_memory();
 }
 
 /* ---- the profile ---- */
@@ -506,12 +499,9 @@ static dt_status write_profile(const struct calibration *c, const char *source, 
 
 dt_status calibration_profile_text(const struct calibration *c, const char *source, char **out_text)
 {
-    struct cJSON *object = NULL;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     if (c->kernels.count == 0)
         return dt_fail(DT_ERR_INVALID, "nothing was measured");
-    struct dt_profile *profile = calloc(1, sizeof *profile);
-    dt_status status = profile ? write_profile(c, source, profile, &object, out_text) : no_memory();
-    dt_json_destroy(object);
-    free(profile);
-    return status;
+    DT_FREED struct dt_profile *profile = calloc(1, sizeof *profile);
+    return profile ? write_profile(c, source, profile, &object, out_text) : no_memory();
 }

@@ -268,16 +268,13 @@ static dt_status write_ranks(const struct simulated_ranks *r, const char *folder
 dt_status chakra_write(const struct experiment *e, const struct simulated_system *s, const char *folder, bool all,
                        struct chakra_totals *out)
 {
-    struct simulated_ranks ranks = {0};
-    struct symmetric_part part;
+    DT_ENDED(simulated_ranks_finish) struct simulated_ranks ranks = {0};
+    DT_ENDED(symmetric_part_finish) struct symmetric_part part = {0};
     struct experiment with_framework = *e;
     *out = (struct chakra_totals){.ranks = 0};
     simulated_system_apply(s, &with_framework);
     DT_TRY(simulated_system_check_stages(s, e));
-    dt_status status = all ? symmetric_part_all(&with_framework, &part) : symmetric_part_find(&with_framework, s, &part);
-    DT_THEN(status, simulated_ranks_record(&with_framework, s, &s->device, &part, true, NULL, NULL, &ranks));
-    DT_THEN(status, write_ranks(&ranks, folder, out));
-    simulated_ranks_finish(&ranks);
-    symmetric_part_finish(&part);
-    return status;
+    DT_TRY(all ? symmetric_part_all(&with_framework, &part) : symmetric_part_find(&with_framework, s, &part));
+    DT_TRY(simulated_ranks_record(&with_framework, s, &s->device, &part, true, NULL, NULL, &ranks));
+    return write_ranks(&ranks, folder, out);
 }

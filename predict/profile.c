@@ -390,11 +390,9 @@ static dt_status read_rows(const struct cJSON *object, const struct cJSON *sourc
 
 static dt_status read_table(const struct cJSON *object, const struct cJSON *sources, const char *source, struct dt_profile *out)
 {
-    bool *given = calloc((size_t)profile_table()->count, sizeof *given);
+    DT_FREED bool *given = calloc((size_t)profile_table()->count, sizeof *given);
     DT_TRY(dt_allocated(given, "%s: no host memory", source));
-    dt_status status = read_rows(object, sources, source, given, out);
-    free(given);
-    return status;
+    return read_rows(object, sources, source, given, out);
 }
 
 static dt_status read_measured(const struct cJSON *list, const char *source, struct dt_measured_list *out)
@@ -419,22 +417,18 @@ static dt_status read_constants(struct cJSON *object, const char *source, struct
 
 dt_status profile_parse(const char *text, size_t length, const char *source, struct dt_profile *out)
 {
-    struct cJSON *object;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     *out = (struct dt_profile){.hash = dt_hash_fnv1a(text, length), .priced = profile_kernels()};
     DT_TRY(dt_json_parse(text, length, source, &object));
-    dt_status status = read_constants(object, source, out);
-    dt_json_destroy(object);
-    return status;
+    return read_constants(object, source, out);
 }
 
 dt_status profile_read(const char *path, struct dt_profile *out)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     size_t length;
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = profile_parse(text, length, path, out);
-    free(text);
-    return status;
+    return profile_parse(text, length, path, out);
 }
 
 double profile_eight_between(double median, double most)

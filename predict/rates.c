@@ -300,9 +300,7 @@ static dt_status add_rows(const char *path, const struct dt_csv *csv, struct dt_
 
 dt_status rates_read(const char *path, struct dt_sim_measured_list *collectives, struct dt_profile *profile)
 {
-    struct dt_csv csv;
-    dt_status status = rates_csv_read(path, &csv);
-    DT_THEN(status, add_rows(path, &csv, collectives, profile));
-    dt_csv_finish(&csv);
-    return status;
+    DT_ENDED(dt_csv_finish) struct dt_csv csv = {0};
+    DT_TRY(rates_csv_read(path, &csv));
+    return add_rows(path, &csv, collectives, profile);
 }

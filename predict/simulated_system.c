@@ -310,12 +310,10 @@ dt_status simulated_system_create_next(struct simulated_machine *last, const str
 
 dt_status simulated_system_create(const struct experiment *e, struct simulated_system **out)
 {
-    struct simulated_machine *machine = calloc(1, sizeof *machine);
+    DT_FREED struct simulated_machine *machine = calloc(1, sizeof *machine);
     *out = NULL;
     DT_TRY(dt_allocated(machine, "no host memory for a cluster"));
-    dt_status status = simulated_system_create_next(machine, e, out);
-    free(machine);
-    return status;
+    return simulated_system_create_next(machine, e, out);
 }
 
 void simulated_system_destroy(struct simulated_system *system)
@@ -340,11 +338,9 @@ dt_status simulated_system_check_stages(const struct simulated_system *s, const 
                        e->profile, stages - 1);
     if (!s->costs.profile.schedule.fills_stages)
         return DT_OK;
-    int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
+    DT_FREED int *first_layer = malloc(((size_t)stages + 1) * sizeof *first_layer);
     DT_TRY(dt_allocated(first_layer, "no host memory for %d stages", stages));
-    dt_status status = framework_fill_stages(e, stages, first_layer);
-    free(first_layer);
-    return status;
+    return framework_fill_stages(e, stages, first_layer);
 }
 
 bool simulated_system_ignores_unit(const struct simulated_system *s, const struct experiment *e, char *text, size_t text_bytes)

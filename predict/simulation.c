@@ -105,13 +105,11 @@ static dt_status record_work(const struct experiment *e, const struct simulated_
 dt_status simulated_work_record(const struct experiment *experiment, const struct simulated_system *system, int rank,
                                 struct simulated_work *out)
 {
-    struct simulated_role role;
+    DT_ENDED(simulated_role_finish) struct simulated_role role = {0};
     struct experiment with_framework = *experiment;
     *out = (struct simulated_work){0};
     simulated_system_apply(system, &with_framework);
-    dt_status status = record_work(&with_framework, system, rank, &role, out);
-    simulated_role_finish(&role);
-    return status;
+    return record_work(&with_framework, system, rank, &role, out);
 }
 
 /* ---- whether it fits ---- */
@@ -498,17 +496,14 @@ static dt_status run_part(const struct experiment *e, const struct simulated_sys
                           struct measure_result *result)
 {
     static const struct measure_hooks no_hooks = {0};
-    struct simulated_ranks ranks = {0};
-    struct symmetric_part part;
+    DT_ENDED(simulated_ranks_finish) struct simulated_ranks ranks = {0};
+    DT_ENDED(symmetric_part_finish) struct symmetric_part part = {0};
     struct experiment with_framework = *e;
     simulated_system_apply(s, &with_framework);
     *result = (struct measure_result){0};
     DT_TRY(simulated_system_check_stages(s, e));
-    dt_status status = all ? symmetric_part_all(&with_framework, &part) : symmetric_part_find(&with_framework, s, &part);
-    DT_THEN(status, predict(&with_framework, s, &part, hooks ? hooks : &no_hooks, &ranks, result));
-    simulated_ranks_finish(&ranks);
-    symmetric_part_finish(&part);
-    return status;
+    DT_TRY(all ? symmetric_part_all(&with_framework, &part) : symmetric_part_find(&with_framework, s, &part));
+    return predict(&with_framework, s, &part, hooks ? hooks : &no_hooks, &ranks, result);
 }
 
 dt_status simulation_run(const struct experiment *e, const struct simulated_system *s, const struct measure_hooks *hooks,

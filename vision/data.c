@@ -183,10 +183,8 @@ dt_status vision_read_sample(const struct dt_model *model, const struct dt_data_
 {
     struct format f;
     DT_TRY(find_format(set, &f));
-    uint8_t *record = malloc(f.record);
-    dt_status status = dt_allocated(record, "%s: no host memory for an image of %zu bytes", set->path, f.record);
-    DT_THEN(status, dt_mapped_file_read(&set->file, set->path, f.first + sample * f.record, f.record, record));
-    DT_THEN(status, take_sample(model, set, &f, record, sample, position, inputs, targets));
-    free(record);
-    return status;
+    DT_FREED uint8_t *record = malloc(f.record);
+    DT_TRY(dt_allocated(record, "%s: no host memory for an image of %zu bytes", set->path, f.record));
+    DT_TRY(dt_mapped_file_read(&set->file, set->path, f.first + sample * f.record, f.record, record));
+    return take_sample(model, set, &f, record, sample, position, inputs, targets);
 }

@@ -119,14 +119,12 @@ void validate_collectives_finish(struct validate_collectives *c)
 static dt_status summarize(const struct validate_collectives *c, int kind, struct validate_error *out)
 {
     int rows = 0;
-    double *ratios = malloc(((size_t)c->count + 1) * sizeof *ratios);
+    DT_FREED double *ratios = malloc(((size_t)c->count + 1) * sizeof *ratios);
     DT_TRY(dt_allocated(ratios, "no host memory for %d errors", c->count));
     for (int i = 0; i < c->count; i++)
         if (!c->rows[i].skipped && (kind == DT_SIM_COLLECTIVES || (int)c->rows[i].kind == kind))
             ratios[rows++] = c->rows[i].predicted / c->rows[i].measured - 1;
-    dt_status status = validate_error_of(ratios, rows, out);
-    free(ratios);
-    return status;
+    return validate_error_of(ratios, rows, out);
 }
 
 /* "all_reduce", ..., "all" */

@@ -120,12 +120,10 @@ static dt_status row_of_record(const struct record_facts *record, const struct v
         validate_row_skip(row, reason);
         return DT_OK;
     }
-    char *text = simulated_text(record, system);
+    DT_FREED char *text = simulated_text(record, system);
     DT_TRY(dt_allocated(text, "no memory for the config of a record"));
     snprintf(where, sizeof where, "%.400s: record %d", record->file, number);
-    dt_status status = validate_row_experiment(text, where, system, row);
-    free(text);
-    return status;
+    return validate_row_experiment(text, where, system, row);
 }
 
 static dt_status rows_of_records(const struct record_set *set, const char *path, const struct validate_system *system,
@@ -146,7 +144,7 @@ static dt_status rows_of_records(const struct record_set *set, const char *path,
  * DT_ERR_HOST_MEMORY. */
 static dt_status validate_records_read(const char *path, const struct validate_system *system, struct validate_rows *out)
 {
-    struct record_set set = {0};
+    DT_ENDED(record_set_finish) struct record_set set = {0};
     if (!system->cluster || !system->profile)
         return dt_fail(DT_ERR_INVALID,
                        "%s has records: expected --cluster FILE and --profile FILE, with which they are predicted; dtbench calibrate "
@@ -155,10 +153,8 @@ static dt_status validate_records_read(const char *path, const struct validate_s
     if (system->where_count > 0)
         return dt_fail(DT_ERR_INVALID, "--where %.64s: conditions are on the columns of a table, and %s has records", system->where[0],
                        path);
-    dt_status status = record_set_read(&set, "validate", &path, 1);
-    DT_THEN(status, rows_of_records(&set, path, system, out));
-    record_set_finish(&set);
-    return status;
+    DT_TRY(record_set_read(&set, "validate", &path, 1));
+    return rows_of_records(&set, path, system, out);
 }
 
 /* ---- rows of tables become experiments of device sim ---- */

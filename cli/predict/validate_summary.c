@@ -245,15 +245,13 @@ static int rank_of(const struct validate_row *row, int key)
 dt_status validate_error_of(const double *ratios, int count, struct validate_error *out)
 {
     *out = (struct validate_error){.rows = count, .median = NAN, .p90 = NAN, .bias = NAN};
-    double *sizes = malloc((size_t)(count + 1) * sizeof *sizes);
+    DT_FREED double *sizes = malloc((size_t)(count + 1) * sizeof *sizes);
     DT_TRY(dt_allocated(sizes, "no memory for the errors of %d rows", count));
     for (int i = 0; i < count; i++)
         sizes[i] = fabs(ratios[i]);
-    dt_status status = dt_statistics_quantile(sizes, count, 0.5, &out->median);
-    DT_THEN(status, dt_statistics_quantile(sizes, count, 0.9, &out->p90));
-    DT_THEN(status, dt_statistics_quantile(ratios, count, 0.5, &out->bias));
-    free(sizes);
-    return status;
+    DT_TRY(dt_statistics_quantile(sizes, count, 0.5, &out->median));
+    DT_TRY(dt_statistics_quantile(sizes, count, 0.9, &out->p90));
+    return dt_statistics_quantile(ratios, count, 0.5, &out->bias);
 }
 
 static dt_status summarize_group(const struct validate_rows *rows, int key, int rank, double *scratch, struct validate_group *out)

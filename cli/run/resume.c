@@ -39,12 +39,10 @@ static bool is_end(const struct record_facts *record, const struct resume_option
 /* Keep the record for the table of results. */
 static dt_status keep(struct sweep *s, const struct record_facts *record)
 {
-    char *line;
+    DT_FREED char *line = NULL;
     int row;
     DT_TRY(dt_json_print(record->json, DT_JSON_COMPACT, &line));
-    dt_status status = results_add(s->results, line, &row);
-    free(line);
-    return status;
+    return results_add(s->results, line, &row);
 }
 
 /* Mark the runs that a record finishes: if it is ok, one round of its experiment; else all rounds,
@@ -93,16 +91,13 @@ static dt_status take_all(struct sweep *s, const struct record_set *set, const s
 
 dt_status resume_find_finished(struct sweep *s, const char *path, const struct resume_options *options)
 {
-    struct record_set set = {0};
+    DT_ENDED(record_set_finish) struct record_set set = {0};
     if (access(path, F_OK) != 0)
         return DT_OK;
-    struct dt_place *places = malloc((size_t)s->count * sizeof *places);
-    dt_status status =
-        places ? record_set_read(&set, "run", &path, 1) : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", s->count);
-    DT_THEN(status, take_all(s, &set, options, places));
-    free(places);
-    record_set_finish(&set);
-    return status;
+    DT_FREED struct dt_place *places = malloc((size_t)s->count * sizeof *places);
+    DT_TRY(places ? record_set_read(&set, "run", &path, 1)
+                  : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", s->count));
+    return take_all(s, &set, options, places);
 }
 
 /* ---- scaling efficiency ---- */

@@ -58,15 +58,13 @@ static const char *without_echo(const char *text)
 /* Ranks do not know the path of the config. */
 static dt_status write_for_ranks(const struct experiment *experiment, char **out)
 {
-    struct experiment *found = malloc(sizeof *found);
+    DT_FREED struct experiment *found = malloc(sizeof *found);
     DT_TRY(dt_allocated(found, "no host memory for the experiment"));
     *found = *experiment;
-    dt_status status = experiment_find_order(found);
-    DT_THEN(status, experiment_find_tuning(found));
-    DT_THEN(status, experiment_find_data(found));
-    DT_THEN(status, experiment_to_json(found, DT_JSON_COMPACT, out));
-    free(found);
-    return status;
+    DT_TRY(experiment_find_order(found));
+    DT_TRY(experiment_find_tuning(found));
+    DT_TRY(experiment_find_data(found));
+    return experiment_to_json(found, DT_JSON_COMPACT, out);
 }
 
 void run_launched(const struct experiment *experiment, struct dt_trace_wish trace, struct progress *progress, struct draft *draft,

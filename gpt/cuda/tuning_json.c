@@ -65,26 +65,23 @@ static dt_status read_products(struct dt_tuning *t, const struct cJSON *array)
     snprintf(where, sizeof where, "%s: products", t->name);
     if (!cJSON_IsArray(array))
         return dt_fail(DT_ERR_INVALID, "%s: expected a list of objects", where);
-    struct gpt_tuned_product *products = calloc((size_t)(count > 0 && count <= GPT_TUNED_MOST ? count : GPT_TUNED_MOST), sizeof *products);
+    DT_FREED struct gpt_tuned_product *products =
+        calloc((size_t)(count > 0 && count <= GPT_TUNED_MOST ? count : GPT_TUNED_MOST), sizeof *products);
     DT_TRY(dt_allocated(products, "no host memory for %d products", count));
-    dt_status status = dt_config_read_list(&list, array, where, products, &count);
-    DT_THEN(status, take(t, products, count));
-    free(products);
-    return status;
+    DT_TRY(dt_config_read_list(&list, array, where, products, &count));
+    return take(t, products, count);
 }
 
 dt_status gpt_tuning_read(struct dt_tuning *t, const char *name, const char *text)
 {
-    struct cJSON *object;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     snprintf(t->name, sizeof t->name, "%s", name);
     DT_TRY(dt_json_parse(text, strlen(text), name, &object));
     const struct cJSON *format = cJSON_GetObjectItemCaseSensitive(object, "tuning");
-    dt_status status =
-        cJSON_IsNumber(format) && format->valuedouble == FORMAT
-            ? read_products(t, cJSON_GetObjectItemCaseSensitive(object, "products"))
-            : dt_fail(DT_ERR_INVALID, "%s: tuning: expected %d: this is no file of dtbench tune, or one of another version", name, FORMAT);
-    dt_json_destroy(object);
-    return status;
+    return cJSON_IsNumber(format) && format->valuedouble == FORMAT
+               ? read_products(t, cJSON_GetObjectItemCaseSensitive(object, "products"))
+               : dt_fail(DT_ERR_INVALID, "%s: tuning: expected %d: this is no file of dtbench tune, or one of another version", name,
+                         FORMAT);
 }
 
 dt_status gpt_tuning_write(const struct dt_tuning *t, char **out)

@@ -35,14 +35,13 @@ void checkpoint_model_text(const struct dt_model *model, char *out, size_t out_b
 static dt_status find_first(struct dt_comm *world, char why[WHY_BYTES])
 {
     int size = dt_comm_size(world), first = 0;
-    char(*all)[WHY_BYTES] = calloc((size_t)size, sizeof *all);
+    DT_FREED char(*all)[WHY_BYTES] = calloc((size_t)size, sizeof *all);
     DT_TRY(dt_allocated(all, "no host memory for %d ranks", size));
-    dt_status status = dt_host_all_gather(world, why, WHY_BYTES, all);
+    DT_TRY(dt_host_all_gather(world, why, WHY_BYTES, all));
     while (first + 1 < size && !*all[first])
         first++;
     memcpy(why, all[first], WHY_BYTES);
-    free(all);
-    return status;
+    return DT_OK;
 }
 
 dt_status checkpoint_agree(struct dt_comm *world, dt_status status, dt_status others)

@@ -204,15 +204,14 @@ static dt_status finish(const struct job *job, struct checkpoint_index *index)
 static dt_status agree_on_folder(const struct checkpoint_rank *rank, const char *path, int steps, char folder[64])
 {
     int size = dt_comm_size(rank->world);
-    char(*all)[64] = calloc((size_t)size, sizeof *all);
+    DT_FREED char(*all)[64] = calloc((size_t)size, sizeof *all);
     DT_TRY(dt_allocated(all, "no host memory for %d ranks", size));
     memset(folder, 0, 64);
     if (dt_comm_rank(rank->world) == 0)
         name_folder(path, steps, folder, 64);
-    dt_status status = dt_host_all_gather(rank->world, folder, 64, all);
+    DT_TRY(dt_host_all_gather(rank->world, folder, 64, all));
     memcpy(folder, all[0], 64);
-    free(all);
-    return status;
+    return DT_OK;
 }
 
 static dt_status begin(const struct checkpoint_folder *f, const struct checkpoint_rank *rank, int steps, struct job *job)

@@ -92,12 +92,10 @@ static dt_status take_keys(const struct dt_translation *t, const struct dt_model
 /* Owns the config, also after a failure. */
 static dt_status read_model(struct cJSON *config, const char *label, struct dt_model *model, bool given[DT_MODEL_KEYS_MAX])
 {
-    struct dt_translation t = {.origin = NULL};
+    DT_ENDED(dt_translation_finish) struct dt_translation t = {.origin = NULL};
     const struct dt_model_family *family;
-    dt_status status = model_translate(config, label, &t, &family);
-    DT_THEN(status, take_keys(&t, family, label, model, given));
-    dt_translation_finish(&t);
-    return status;
+    DT_TRY(model_translate(config, label, &t, &family));
+    return take_keys(&t, family, label, model, given);
 }
 
 dt_status model_read_from(const char *file, const char *directory, const char *where, struct dt_model *model, bool given[DT_MODEL_KEYS_MAX])
@@ -169,14 +167,12 @@ static dt_status compare(struct cJSON *config, const char *label, const struct d
 dt_status model_shape_write(const struct dt_model *model, char **out_text)
 {
     struct dt_table keys = keys_of(model);
-    struct cJSON *tree;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *tree = NULL;
     bool wanted[DT_MODEL_KEYS_MAX];
     for (int i = 0; i < keys.count; i++)
         wanted[i] = is_of_shape(model, &keys.fields[i]);
     DT_TRY(dt_config_write(&keys, dt_model_own(model), wanted, &tree));
-    dt_status status = dt_json_print(tree, DT_JSON_COMPACT, out_text);
-    dt_json_destroy(tree);
-    return status;
+    return dt_json_print(tree, DT_JSON_COMPACT, out_text);
 }
 
 dt_status model_shape_check(const char *text, const char *label, const struct dt_model *model)

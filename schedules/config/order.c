@@ -65,11 +65,9 @@ dt_status experiment_make_plans(const struct experiment *e, struct plan **out)
 
 static dt_status check_layers(const struct experiment *e, int virtual_stages)
 {
-    int *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
+    DT_FREED int *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
     DT_TRY(dt_allocated(first_layer, "out of memory for %d stages", virtual_stages));
-    dt_status status = experiment_partition(e, virtual_stages, first_layer);
-    free(first_layer);
-    return status;
+    return experiment_partition(e, virtual_stages, first_layer);
 }
 
 static dt_status check_file(const struct experiment_order *order, const struct experiment *e, int *parts)

@@ -37,22 +37,18 @@ bool experiment_predicted_alike(const struct experiment *left, const struct expe
 dt_status experiment_to_tree(const struct experiment *e, struct cJSON **out)
 {
     const struct dt_table *table = experiment_table();
-    bool *shown = calloc((size_t)table->count, sizeof *shown);
+    DT_FREED bool *shown = calloc((size_t)table->count, sizeof *shown);
     DT_TRY(dt_allocated(shown, "out of memory while writing a config"));
     for (int i = 0; i < table->count; i++)
         shown[i] = experiment_shows(e, &table->fields[i]);
-    dt_status status = dt_config_write(table, e, shown, out);
-    free(shown);
-    return status;
+    return dt_config_write(table, e, shown, out);
 }
 
 dt_status experiment_to_json(const struct experiment *e, int style, char **out)
 {
-    struct cJSON *object;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     DT_TRY(experiment_to_tree(e, &object));
-    dt_status status = dt_json_print(object, style, out);
-    dt_json_destroy(object);
-    return status;
+    return dt_json_print(object, style, out);
 }
 
 /* ---- its hash ---- */

@@ -58,11 +58,9 @@ static dt_status resolve_combination(struct reading *r, int index, struct experi
 static dt_status set_directory(const char *source, struct experiment *base)
 {
     const char *slash = strrchr(source, '/');
-    char *folder = strndup(source, slash ? (size_t)(slash - source) : 0);
-    dt_status status = dt_allocated(folder, "%s: out of memory", source);
-    DT_THEN(status, dt_intern_into(&base->directory, folder));
-    free(folder);
-    return status;
+    DT_FREED char *folder = strndup(source, slash ? (size_t)(slash - source) : 0);
+    DT_TRY(dt_allocated(folder, "%s: out of memory", source));
+    return dt_intern_into(&base->directory, folder);
 }
 
 static dt_status read_base(const struct cJSON *config, const struct source *source, struct experiment *base, bool *given,
@@ -255,13 +253,11 @@ dt_status experiments_parse(const char *text, size_t length, const char *source,
 
 dt_status experiments_read(const char *path, const char *const *sets, int set_count, bool passes_only, struct experiment_list **out)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     size_t length;
     DT_TRY(dt_read_file(path, &text, &length));
     struct source source = {.name = strcmp(path, "-") == 0 ? "standard input" : path, .file = path, .passes_only = passes_only};
-    dt_status status = parse(text, length, &source, sets, set_count, out);
-    free(text);
-    return status;
+    return parse(text, length, &source, sets, set_count, out);
 }
 
 dt_status experiment_set_environment(const struct experiment *e)

@@ -7,16 +7,14 @@
 static dt_status create_axis_comm(struct mesh *mesh, enum mesh_axis axis)
 {
     int size = mesh_group_size(&mesh->shape, axis), contexts = size / mesh->shape.size[axis], rank = dt_comm_rank(mesh->world);
-    int *ranks = calloc((size_t)size, sizeof *ranks);
+    DT_FREED int *ranks = calloc((size_t)size, sizeof *ranks);
     DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", size));
     for (int i = 0; i < size; i++) {
         int moved = mesh_moved(&mesh->shape, axis, rank, i / contexts);
         moved = contexts > 1 ? mesh_moved(&mesh->shape, MESH_CONTEXT, moved, i % contexts) : moved;
         ranks[mesh_index(&mesh->shape, mesh_group(&mesh->shape, axis), moved)] = moved;
     }
-    dt_status status = dt_comm_subset(mesh->world, ranks, size, mesh_group_name(axis), &mesh->comm[axis]);
-    free(ranks);
-    return status;
+    return dt_comm_subset(mesh->world, ranks, size, mesh_group_name(axis), &mesh->comm[axis]);
 }
 
 /* Keep communicators for a mesh of the same shape only: their names say which ranks they have. */

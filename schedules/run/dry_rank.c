@@ -26,12 +26,10 @@ void dry_rank_finish(struct dry_rank *dry)
 
 dt_status rank_plan(const struct experiment *experiment, int rank, struct plan *out)
 {
-    struct dry_rank dry;
+    DT_ENDED(dry_rank_finish) struct dry_rank dry = {0};
     *out = (struct plan){0};
-    dt_status status = dry_rank_init(&dry, experiment, rank, 0);
-    DT_THEN(status, plan_copy(trainer_plan(dry.trainer), out));
-    dry_rank_finish(&dry);
-    return status;
+    DT_TRY(dry_rank_init(&dry, experiment, rank, 0));
+    return plan_copy(trainer_plan(dry.trainer), out);
 }
 
 static dt_status list_step(struct dt_tuning *tuning, const struct experiment *e, int rank, struct dry_rank *dry)
