@@ -275,16 +275,14 @@ static dt_status estimate_of_shortest(const struct sample *base, const struct sa
 static dt_status compare(const double *base_s, int base_count, const double *new_s, int new_count,
                          dt_status (*by)(const struct sample *base, const struct sample *new, struct dt_ratio *out), struct dt_ratio *out)
 {
-    struct sample base = {0}, new = {0};
+    DT_ENDED(sample_finish) struct sample base = {0};
+    DT_ENDED(sample_finish) struct sample new = {0};
     *out = (struct dt_ratio){NAN, NAN, NAN, 1};
     if (!are_known(base_s, base_count) || !are_known(new_s, new_count))
         return DT_OK;
-    dt_status status = sample_init(&base, base_s, base_count);
-    DT_THEN(status, sample_init(&new, new_s, new_count));
-    DT_THEN(status, by(&base, &new, out));
-    sample_finish(&base);
-    sample_finish(&new);
-    return status;
+    DT_TRY(sample_init(&base, base_s, base_count));
+    DT_TRY(sample_init(&new, new_s, new_count));
+    return by(&base, &new, out);
 }
 
 dt_status dt_ratio_compare(const double *base_s, int base_count, const double *new_s, int new_count, struct dt_ratio *out)

@@ -73,6 +73,14 @@ static inline void dt_free_variable(void *variable)
     free(memory);
 }
 
+/* The value of a pointer that such a variable owns, which is passed on: the variable becomes NULL. */
+#define DT_PASSED_ON(variable)                                                                                                             \
+    ({                                                                                                                                     \
+        __typeof__(variable) passed_on_ = (variable);                                                                                      \
+        (variable) = NULL;                                                                                                                 \
+        passed_on_;                                                                                                                        \
+    })
+
 enum { DT_ERROR_BYTES = 4096 };
 
 /* Keep `format` as this thread's failure text (at most 1023 bytes, one line, printable:

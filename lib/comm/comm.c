@@ -141,17 +141,15 @@ static dt_status find_place(const struct dt_comm *parent, const int *ranks, int 
 
 static dt_status make_subset(struct dt_comm *parent, const int *ranks, int count, int place, const char *name, struct dt_comm **out)
 {
-    int *world_ranks = malloc(((size_t)count + 1) * sizeof *ranks);
+    DT_FREED int *world_ranks = malloc(((size_t)count + 1) * sizeof *ranks);
     DT_TRY(dt_allocated(world_ranks, "%s: no host memory for the numbers of %d ranks", name, count));
     for (int i = 0; i < count; i++)
         world_ranks[i] = dt_comm_world_rank(parent, ranks[i]);
     const struct dt_comm_members members = {ranks, world_ranks, count, place};
-    dt_status status = parent->backend->subset(parent, &members, name, out);
-    if (status < 0 || !*out) {
-        free(world_ranks);
-        return status;
-    }
-    (*out)->world_ranks = world_ranks;
+    DT_TRY(parent->backend->subset(parent, &members, name, out));
+    if (!*out)
+        return DT_OK;
+    (*out)->world_ranks = DT_PASSED_ON(world_ranks);
     add_child(parent, *out);
     return DT_OK;
 }

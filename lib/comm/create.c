@@ -68,15 +68,12 @@ dt_status dt_comm_create(struct dt_device *device, const struct dt_world *world,
     *out = NULL;
     if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
         return dt_fail(DT_ERR_INVALID, "rank %d of %d is not a place in a world", world->rank, world->size);
-    int *world_ranks = malloc((size_t)world->size * sizeof *world_ranks);
+    DT_FREED int *world_ranks = malloc((size_t)world->size * sizeof *world_ranks);
     DT_TRY(dt_allocated(world_ranks, "no host memory for a communicator"));
     for (int i = 0; i < world->size; i++)
         world_ranks[i] = i;
     const struct dt_comm_members members = {.world_ranks = world_ranks, .count = world->size, .place = world->rank};
-    dt_status status = create(device, world, &members, options, out);
-    if (status == DT_OK)
-        (*out)->world_ranks = world_ranks;
-    else
-        free(world_ranks);
-    return status;
+    DT_TRY(create(device, world, &members, options, out));
+    (*out)->world_ranks = DT_PASSED_ON(world_ranks);
+    return DT_OK;
 }

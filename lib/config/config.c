@@ -76,19 +76,16 @@ static dt_status read_numbers(const struct dt_field *field, const struct cJSON *
     DT_FREED char *text = calloc(1, ROOM);
     size_t used = 0;
     int index = 0;
-    dt_status status = dt_allocated(text, "%s: out of memory", label);
-    if (status == DT_OK && (!list->child || cJSON_GetArraySize(list) > field->most_numbers))
-        status =
-            dt_fail(DT_ERR_INVALID, "%s: a list of %d numbers; expected 1 to %d", label, cJSON_GetArraySize(list), field->most_numbers);
-    for (const struct cJSON *number = list->child; number && status == DT_OK && used < ROOM; number = number->next) {
+    DT_TRY(dt_allocated(text, "%s: out of memory", label));
+    if (!list->child || cJSON_GetArraySize(list) > field->most_numbers)
+        return dt_fail(DT_ERR_INVALID, "%s: a list of %d numbers; expected 1 to %d", label, cJSON_GetArraySize(list), field->most_numbers);
+    for (const struct cJSON *number = list->child; number && used < ROOM; number = number->next) {
         struct dt_field one = {.path = field->path, .kind = DT_FIELD_INT, .min = field->min, .max = field->max};
         snprintf(item, sizeof item, "%s[%d]", label, index++);
-        status = read_number(&one, number, item, NULL);
-        if (status == DT_OK)
-            used += (size_t)snprintf(text + used, ROOM - used, "%s%d", used ? "-" : "", (int)number->valuedouble);
+        DT_TRY(read_number(&one, number, item, NULL));
+        used += (size_t)snprintf(text + used, ROOM - used, "%s%d", used ? "-" : "", (int)number->valuedouble);
     }
-    DT_THEN(status, dt_config_store_text(field, text, label, target));
-    return status;
+    return dt_config_store_text(field, text, label, target);
 }
 
 /* The reverse. */
@@ -285,12 +282,10 @@ dt_status dt_config_defaults(const struct dt_table *table, void *target)
             continue;
         }
         char label[DT_CONFIG_LABEL_BYTES];
-        struct cJSON *value;
+        DT_DESTROYED(dt_json_destroy) struct cJSON *value = NULL;
         snprintf(label, sizeof label, "default of %s", field->path);
         DT_TRY(dt_json_parse(field->initial, strlen(field->initial), label, &value));
-        dt_status status = read_value(field, value, label, target);
-        dt_json_destroy(value);
-        DT_TRY(status);
+        DT_TRY(read_value(field, value, label, target));
     }
     return DT_OK;
 }
@@ -345,33 +340,19 @@ bool dt_field_same(const struct dt_field *field, const void *left, const void *r
 
 dt_status dt_config_write(const struct dt_table *table, const void *source, const bool *wanted, struct cJSON **out)
 {
-    struct cJSON *root = cJSON_CreateObject();
-    if (!root)
-        goto fail;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *root = cJSON_CreateObject();
     for (int i = 0; i < table->count; i++) {
         if (wanted && !wanted[i])
             continue;
-        struct cJSON *object = root;
-        const char *key = table->fields[i].path;
-        for (const char *dot; (dot = strchr(key, '.')) != NULL; key = dot + 1) {
-            char name[64];
-            snprintf(name, sizeof name, "%.*s", (int)(dot - key), key);
-            struct cJSON *inner = cJSON_GetObjectItemCaseSensitive(object, name);
-            object = inner ? inner : cJSON_AddObjectToObject(object, name);
-            if (!object)
-                goto fail;
-        }
-        struct cJSON *value = value_of(&table->fields[i], source);
+        const char *key;
+        struct cJSON *object = dt_json_parent(root, table->fields[i].path, true, &key), *value = value_of(&table->fields[i], source);
         if (!value || !cJSON_AddItemToObject(object, key, value)) {
             cJSON_Delete(value);
-            goto fail;
+            return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
         }
     }
-    *out = root;
-    return DT_OK;
-fail:
-    cJSON_Delete(root);
-    return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing a config");
+    *out = DT_PASSED_ON(root);
+    return dt_allocated(*out, "out of memory while writing a config");
 }
 
 /* ---- lists ---- */
@@ -408,18 +389,12 @@ dt_status dt_config_read_list(const struct dt_list *list, const struct cJSON *ar
 
 dt_status dt_config_write_list(const struct dt_list *list, const void *source, int count, struct cJSON **out)
 {
-    struct cJSON *array = cJSON_CreateArray();
-    dt_status status = dt_allocated(array, "out of memory while writing a list");
-    if (status < 0)
-        goto fail;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *array = cJSON_CreateArray();
     for (int i = 0; i < count; i++) {
         struct cJSON *entry;
-        DT_TRY_ELSE(fail, status, dt_config_write(list->table, (const char *)source + (size_t)i * list->stride, NULL, &entry));
-        cJSON_AddItemToArray(array, entry); /* cannot fail: both exist */
+        DT_TRY(dt_config_write(list->table, (const char *)source + (size_t)i * list->stride, NULL, &entry));
+        dt_json_append(&array, entry);
     }
-    *out = array;
-    return DT_OK;
-fail:
-    cJSON_Delete(array);
-    return status;
+    *out = DT_PASSED_ON(array);
+    return dt_allocated(*out, "out of memory while writing a list");
 }

@@ -13,6 +13,10 @@ enum { DT_CONFIG_SETTING_NAME_BYTES = 63, DT_CONFIG_SETTING_CHARACTERS = 255 };
  * length, so it is not found. */
 void dt_config_join(const char *prefix, const char *key, char path[DT_CONFIG_PATH_BYTES]);
 
+/* The object that contains the last word of `path` as a key; NULL: there is none, and `make` is
+ * false, or no memory for it. *last gets that word. */
+struct cJSON *dt_json_parent(struct cJSON *tree, const char *path, bool make, const char **last);
+
 /* Whether there is a field below `path`; always true for "". */
 bool dt_config_is_object(const struct dt_table *table, const char *path);
 

@@ -397,7 +397,7 @@ static dt_status read_all(int fd, const char *path, char **text, size_t *used)
 dt_status dt_read_file(const char *path, char **out_text, size_t *out_length)
 {
     bool standard = strcmp(path, "-") == 0;
-    char *text = NULL;
+    DT_FREED char *text = NULL;
     size_t length = 0;
     int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -405,11 +405,8 @@ dt_status dt_read_file(const char *path, char **out_text, size_t *out_length)
     dt_status status = read_all(fd, path, &text, &length);
     if (!standard)
         close(fd);
-    if (status < 0) {
-        free(text);
-        return status;
-    }
-    *out_text = text;
+    DT_TRY(status);
+    *out_text = DT_PASSED_ON(text);
     *out_length = length;
     return DT_OK;
 }

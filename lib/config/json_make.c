@@ -151,9 +151,9 @@ cJSON *dt_json_words(const char *text, const char *separator)
 dt_status dt_json_write(cJSON *tree, FILE *to)
 {
     DT_FREED char *text = NULL;
-    dt_status status = tree ? dt_json_print(tree, DT_JSON_INDENT, &text) : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for JSON");
-    if (status == DT_OK)
-        fprintf(to, "%s\n", text);
-    cJSON_Delete(tree);
-    return status;
+    DT_DESTROYED(dt_json_destroy) cJSON *own = tree;
+    DT_TRY(dt_allocated(own, "no host memory for JSON"));
+    DT_TRY(dt_json_print(own, DT_JSON_INDENT, &text));
+    fprintf(to, "%s\n", text);
+    return DT_OK;
 }

@@ -185,12 +185,10 @@ dt_status dt_json_print(const struct cJSON *value, int style, char **out_text)
 {
     struct text t = {0};
     put_value(&t, value, style, 0);
-    if (t.failed) {
+    if (t.failed)
         free(t.data);
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while writing JSON");
-    }
-    *out_text = t.data;
-    return DT_OK;
+    *out_text = t.failed ? NULL : t.data;
+    return dt_allocated(!t.failed, "out of memory while writing JSON");
 }
 
 void dt_format_double(double value, char *text, size_t text_bytes)

@@ -116,50 +116,42 @@ static dt_status reset_path(struct cJSON *object, const char *path, const char *
 /* sweep.PATH=[...]: the axis is kept under its dotted path. The sweep's reader checks the list. */
 static dt_status set_axis(const struct dt_table *table, struct cJSON *object, const char *path, const char *text, const char *label)
 {
-    struct cJSON *value, *sweep = NULL;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *value = NULL;
+    struct cJSON *sweep = NULL;
     DT_TRY(parse_assigned(NULL, text, label, &value));
-    dt_status status = cJSON_IsArray(value) ? child_object(object, "sweep", label, &sweep)
-                                            : dt_fail(DT_ERR_INVALID,
-                                                      "%s: a sweep takes a list, as in "
-                                                      "sweep.paradigm=[\"ddp\",\"fsdp\"]",
-                                                      label);
-    if (status == DT_OK && strcmp(path, DT_SWEEP_CASES) != 0)
-        status = drop_axis(sweep, "", path, label);
-    if (status == DT_OK) {
-        take_out_replaced(table, object, path);
-        return put(sweep, path, value, label);
-    }
-    dt_json_destroy(value);
-    return status;
+    if (!cJSON_IsArray(value))
+        return dt_fail(DT_ERR_INVALID, "%s: a sweep takes a list, as in sweep.paradigm=[\"ddp\",\"fsdp\"]", label);
+    DT_TRY(child_object(object, "sweep", label, &sweep));
+    if (strcmp(path, DT_SWEEP_CASES) != 0)
+        DT_TRY(drop_axis(sweep, "", path, label));
+    take_out_replaced(table, object, path);
+    return put(sweep, path, DT_PASSED_ON(value), label);
 }
 
 static dt_status set_path(const struct dt_table *table, struct cJSON *object, const char *path, const char *text, const char *label)
 {
     char read_label[DT_CONFIG_LABEL_BYTES + DT_CONFIG_PATH_BYTES];
     int index = dt_config_find(table, path);
-    struct cJSON *value, *parent = object, *sweep = cJSON_GetObjectItemCaseSensitive(object, "sweep");
+    DT_DESTROYED(dt_json_destroy) struct cJSON *value = NULL;
+    struct cJSON *parent = object, *sweep = cJSON_GetObjectItemCaseSensitive(object, "sweep");
     DT_TRY(parse_assigned(index >= 0 ? &table->fields[index] : NULL, text, label, &value));
     /* Errors inside an object value name the path in it; for fields the path is in the
      * assignment. */
     snprintf(read_label, sizeof read_label, "%s%s%s", label, index >= 0 ? "" : ": ", index >= 0 ? "" : path);
-    dt_status status = dt_config_read_at(table, path, value, read_label, NULL, NULL);
-    if (status == DT_OK && cJSON_IsObject(sweep))
-        status = drop_axes(sweep, path, value, label);
-    for (struct cJSON *one = cJSON_IsArray(sweep) ? sweep->child : NULL; one && status == DT_OK; one = one->next)
+    DT_TRY(dt_config_read_at(table, path, value, read_label, NULL, NULL));
+    if (cJSON_IsObject(sweep))
+        DT_TRY(drop_axes(sweep, path, value, label));
+    for (struct cJSON *one = cJSON_IsArray(sweep) ? sweep->child : NULL; one; one = one->next)
         if (cJSON_IsObject(one)) /* for a list of experiments */
-            status = drop_axes(one, path, value, label);
-    if (status == DT_OK)
-        take_out_replaced(table, object, path);
+            DT_TRY(drop_axes(one, path, value, label));
+    take_out_replaced(table, object, path);
     const char *key = path;
-    for (const char *dot; status == DT_OK && (dot = strchr(key, '.')) != NULL; key = dot + 1) {
+    for (const char *dot; (dot = strchr(key, '.')) != NULL; key = dot + 1) {
         char name[DT_CONFIG_PATH_BYTES];
         snprintf(name, sizeof name, "%.*s", (int)(dot - key), key);
-        status = child_object(parent, name, label, &parent);
+        DT_TRY(child_object(parent, name, label, &parent));
     }
-    if (status == DT_OK)
-        return put(parent, key, value, label);
-    dt_json_destroy(value);
-    return status;
+    return put(parent, key, DT_PASSED_ON(value), label);
 }
 
 dt_status dt_config_set(const struct dt_table *table, struct cJSON *object, const char *assignment)

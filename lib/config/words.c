@@ -1,5 +1,6 @@
 #include "lib/config/words.h"
 
+#include "lib/config/internal.h"
 #include "lib/config/json.h"
 
 #include <cjson/cJSON.h>
@@ -11,9 +12,7 @@ enum { REMARK_BYTES = 4096, QUOTE_BYTES = 96, NAME_BYTES = 128 };
 
 /* ---- trees by paths ---- */
 
-/* The object that contains the last word of `path` as a key; NULL: there is none, and `make` is
- * false. *last gets that word. */
-static struct cJSON *parent_of(struct cJSON *tree, const char *path, bool make, const char **last)
+struct cJSON *dt_json_parent(struct cJSON *tree, const char *path, bool make, const char **last)
 {
     for (const char *dot; tree && (dot = strchr(path, '.')) != NULL; path = dot + 1) {
         char name[NAME_BYTES];
@@ -28,7 +27,7 @@ static struct cJSON *parent_of(struct cJSON *tree, const char *path, bool make, 
 struct cJSON *dt_json_at(const struct cJSON *tree, const char *path)
 {
     const char *last;
-    const struct cJSON *parent = parent_of((struct cJSON *)tree, path, false, &last);
+    const struct cJSON *parent = dt_json_parent((struct cJSON *)tree, path, false, &last);
     struct cJSON *value = cJSON_GetObjectItemCaseSensitive(parent, last);
     return cJSON_IsNull(value) ? NULL : value;
 }
@@ -36,14 +35,14 @@ struct cJSON *dt_json_at(const struct cJSON *tree, const char *path)
 static bool is_null(const struct cJSON *tree, const char *path)
 {
     const char *last;
-    const struct cJSON *parent = parent_of((struct cJSON *)tree, path, false, &last);
+    const struct cJSON *parent = dt_json_parent((struct cJSON *)tree, path, false, &last);
     return cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(parent, last));
 }
 
 struct cJSON *dt_json_take(struct cJSON *tree, const char *path)
 {
     const char *last;
-    struct cJSON *parent = parent_of(tree, path, false, &last), *value = cJSON_DetachItemFromObjectCaseSensitive(parent, last);
+    struct cJSON *parent = dt_json_parent(tree, path, false, &last), *value = cJSON_DetachItemFromObjectCaseSensitive(parent, last);
     if (!cJSON_IsNull(value))
         return value;
     dt_json_destroy(value);
@@ -62,7 +61,7 @@ void dt_json_drop(struct cJSON *tree, const char *paths)
 void dt_json_put(struct cJSON *tree, const char *path, struct cJSON *value)
 {
     const char *last;
-    struct cJSON *parent = parent_of(tree, path, true, &last);
+    struct cJSON *parent = dt_json_parent(tree, path, true, &last);
     cJSON_DeleteItemFromObjectCaseSensitive(parent, last);
     if (!value || !parent || !cJSON_AddItemToObject(parent, last, value))
         dt_json_destroy(value);

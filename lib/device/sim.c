@@ -253,20 +253,13 @@ dt_status dt_sim_add_slot(struct dt_device *base, const char *name, const int *r
 static dt_status sim_stream_create(struct dt_device *base, const char *name, struct dt_stream **out)
 {
     struct sim_device *device = sim_of(base);
-    struct sim_stream *stream = calloc(1, sizeof *stream);
-    if (!stream || !DT_ONE_MORE(device->stream_names, device->stream_count)) {
-        free(stream);
-        return dt_fail(DT_ERR_HOST_MEMORY, "sim stream %s: no host memory", name);
-    }
+    DT_FREED struct sim_stream *stream = calloc(1, sizeof *stream);
+    DT_TRY(dt_allocated(stream && DT_ONE_MORE(device->stream_names, device->stream_count), "sim stream %s: no host memory", name));
     int number;
-    dt_status status = device->program ? dt_sim_program_add_stream(device->program, name, &number) : DT_OK;
-    if (status < 0) {
-        free(stream);
-        return status;
-    }
+    DT_TRY(device->program ? dt_sim_program_add_stream(device->program, name, &number) : DT_OK);
     stream->number = device->stream_count++;
     snprintf(device->stream_names[stream->number], sizeof device->stream_names[0], "%s", name);
-    *out = &stream->base;
+    *out = &DT_PASSED_ON(stream)->base;
     return DT_OK;
 }
 

@@ -32,17 +32,15 @@ struct dt_trace {
 
 dt_status dt_trace_open(const char *path, struct dt_trace **out)
 {
-    struct dt_trace *trace = calloc(1, sizeof *trace);
+    DT_FREED struct dt_trace *trace = calloc(1, sizeof *trace);
     *out = NULL;
     DT_TRY(dt_allocated(trace, "%s: no host memory for a trace", path));
     dt_status status = dt_output_open(path, &trace->output);
-    if (status < 0) {
-        free(trace);
+    if (status < 0)
         return dt_fail(status, "the trace: %s", dt_error_message());
-    }
     trace->file = trace->output.stream;
     fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [", trace->file);
-    *out = trace;
+    *out = DT_PASSED_ON(trace);
     return DT_OK;
 }
 

@@ -262,23 +262,18 @@ bool dt_launch_uses_mpirun(const struct dt_launch *launch)
 dt_status dt_child_start(const struct dt_launch *launch, int rank, int port, const char *secret, const char *socket_name,
                          struct dt_child *out)
 {
-    char program[4096], folder[4096], size_text[16], **arguments = NULL;
-    struct environment environment = {.variables = NULL};
+    char program[4096], folder[4096], size_text[16];
+    DT_FREED char **arguments = NULL;
+    struct environment environment;
     if (dt_launch_uses_mpirun(launch) && !on_path("mpirun"))
         return dt_fail(DT_ERR_UNAVAILABLE, "%d ranks need mpirun, which is not on the PATH: install Debian's openmpi-bin",
                        launch->world_size);
-    dt_status status = make_arguments(launch, socket_name, program, sizeof program, size_text, &arguments);
-    if (status < 0)
-        goto done;
+    DT_TRY(make_arguments(launch, socket_name, program, sizeof program, size_text, &arguments));
     bool mpirun = dt_launch_uses_mpirun(launch);
-    DT_TRY_ELSE(done, status,
-                make_environment(rank, launch->world_size, port, secret, launch->passive, mpirun ? mpirun_settings : NULL,
-                                 mpirun && dt_launch_make_session(folder, sizeof folder) == DT_OK ? folder : NULL, &environment));
-    status = start(launch, arguments, environment.variables, out);
-done:
-    free(arguments);
-    free(environment.variables);
-    return status;
+    DT_TRY(make_environment(rank, launch->world_size, port, secret, launch->passive, mpirun ? mpirun_settings : NULL,
+                            mpirun && dt_launch_make_session(folder, sizeof folder) == DT_OK ? folder : NULL, &environment));
+    DT_FREED char **variables = environment.variables;
+    return start(launch, arguments, variables, out);
 }
 
 void dt_child_check(struct dt_child *child)

@@ -117,32 +117,23 @@ dt_status dt_node_list_expand(const char *list, char **out_lines, int *out_count
 {
     struct names names = {.list = list, .most = DT_NODE_LIST_MAX + 1};
     dt_status status = expand(&names);
-    if (status < 0) {
-        free(names.lines);
-        return status;
-    }
-    if (!names.lines)
-        names.lines = strdup("");
-    DT_TRY(dt_allocated(names.lines, "no memory for the names of nodes"));
-    *out_lines = names.lines;
+    DT_FREED char *lines = names.lines;
+    DT_TRY(status);
+    *out_lines = lines ? DT_PASSED_ON(lines) : strdup("");
     *out_count = names.count;
-    return DT_OK;
+    return dt_allocated(*out_lines, "no memory for the names of nodes");
 }
 
 dt_status dt_node_list_first(const char *list, char out[DT_NODE_NAME_BYTES])
 {
     struct names names = {.list = list, .most = 1};
     dt_status status = expand(&names);
-    if (status < 0)
-        goto done;
-    if (names.count == 0) {
-        status = refuse(&names, "names no node");
-        goto done;
-    }
-    snprintf(out, DT_NODE_NAME_BYTES, "%.*s", (int)strcspn(names.lines, "\n"), names.lines);
-done:
-    free(names.lines);
-    return status;
+    DT_FREED char *lines = names.lines;
+    DT_TRY(status);
+    if (names.count == 0)
+        return refuse(&names, "names no node");
+    snprintf(out, DT_NODE_NAME_BYTES, "%.*s", (int)strcspn(lines, "\n"), lines);
+    return DT_OK;
 }
 
 /* ---- worlds ---- */

@@ -79,7 +79,7 @@ dt_status dt_partition(const struct dt_model *model, enum dt_split_rule rule, in
         return dt_fail(DT_ERR_INVALID,
                        "%d pipeline stages need as many pieces, and the model has %d: %d blocks, and %d layers outside of them", stages,
                        blocks + outside, blocks, outside);
-    struct dt_piece *pieces = malloc((size_t)(blocks + outside) * sizeof *pieces);
+    DT_FREED struct dt_piece *pieces = malloc((size_t)(blocks + outside) * sizeof *pieces);
     DT_TRY(dt_allocated(pieces, "no host memory for %d pieces of a model", blocks + outside));
     for (int i = 0, layer = 0; layer < at.layers; i++) {
         bool in_block = layer >= at.first && layer < at.end;
@@ -95,7 +95,6 @@ dt_status dt_partition(const struct dt_model *model, enum dt_split_rule rule, in
     }
     dt_split(pieces, blocks + outside, rule, stages, first_layer);
     first_layer[stages] = at.layers;
-    free(pieces);
     return DT_OK;
 }
 

@@ -175,15 +175,12 @@ static cJSON *metric_as_json(const struct dt_metric *metric, const struct dt_rec
 /* Numbers that are not finite are printed as null. */
 dt_status dt_record_format(const struct dt_record *r, char **out_line)
 {
-    cJSON *config, *metrics = dt_json_object("");
-    dt_status status = dt_json_parse(r->config_json, strlen(r->config_json), "a record's config", &config);
+    cJSON *config;
     char key[DT_RATE_KEY_BYTES];
+    DT_TRY(dt_json_parse(r->config_json, strlen(r->config_json), "a record's config", &config));
+    cJSON *metrics = dt_json_object("");
     for (int i = 0; dt_metric_at(i); i++)
         dt_json_add(&metrics, "%s: %p", dt_metric_key(dt_metric_at(i), &r->metrics, key), metric_as_json(dt_metric_at(i), r));
-    if (status < 0) {
-        cJSON_Delete(metrics);
-        return status;
-    }
     cJSON *sweep =
         r->sweep_id ? dt_json_object("id: %s, index: %d, count: %d", r->sweep_id, r->sweep_index, r->sweep_count) : cJSON_CreateNull();
     cJSON *verification = r->verification

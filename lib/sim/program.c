@@ -34,17 +34,13 @@ dt_status dt_sim_program_create(bool coalesce, struct dt_sim_program **out)
     p->coalesce = coalesce;
     p->label_room = 16;
     p->labels = calloc(p->label_room, sizeof *p->labels);
-    if (!p->labels)
-        goto fail;
-    p->labels[0] = strdup("");
-    if (!p->labels[0])
-        goto fail;
+    if (!p->labels || !(p->labels[0] = strdup(""))) {
+        dt_sim_program_destroy(p);
+        return no_memory();
+    }
     p->label_count = 1;
     *out = p;
     return DT_OK;
-fail:
-    dt_sim_program_destroy(p);
-    return no_memory();
 }
 
 void dt_sim_program_destroy(struct dt_sim_program *p)

@@ -87,21 +87,18 @@ static void use_processors(const struct dt_sim_links *l, const struct measured_o
 static dt_status make_measured(const struct dt_sim_links *l, const struct measured_operation *o, double seconds, double load,
                                struct measured **out)
 {
-    struct measured *m = calloc(1, sizeof *m);
-    struct dt_sim_use *uses = calloc(o->pattern->count + (size_t)o->count, sizeof *uses);
-    if (!m || !uses) {
-        free(m);
-        free(uses);
+    DT_FREED struct measured *m = calloc(1, sizeof *m);
+    DT_FREED struct dt_sim_use *uses = calloc(o->pattern->count + (size_t)o->count, sizeof *uses);
+    if (!m || !uses)
         return no_memory();
-    }
     *m = (struct measured){.kind = o->kind, .bytes = o->bytes, .uses = uses, .next = *out};
     m->flow = flow_of_work(l, 0, seconds, load, o->count);
-    m->flow.uses = uses;
+    m->flow.uses = DT_PASSED_ON(uses);
     m->flow.use_count = 0;
     use_cards(l, o, seconds, m);
     if (l->processors)
         use_processors(l, o, load, m);
-    *out = m;
+    *out = DT_PASSED_ON(m);
     return DT_OK;
 }
 
@@ -255,7 +252,7 @@ static dt_status path_of(struct dt_sim_links *l, int from, int to, struct path *
             return DT_OK;
     const struct rank_links *a = &l->ranks[from], *b = &l->ranks[to];
     bool mpi = l->cluster.collectives.library == DT_SIM_MPI;
-    struct path *p = calloc(1, sizeof *p);
+    DT_FREED struct path *p = calloc(1, sizeof *p);
     if (!p)
         return no_memory();
     if (a->node != b->node) {
@@ -271,12 +268,8 @@ static dt_status path_of(struct dt_sim_links *l, int from, int to, struct path *
     }
     p->to = to;
     p->next = l->paths[from];
-    dt_status status = links_take_pattern(l, (const int[]){from, to}, 2, &p->pattern);
-    if (status < 0) {
-        free(p);
-        return status;
-    }
-    *out = l->paths[from] = p;
+    DT_TRY(links_take_pattern(l, (const int[]){from, to}, 2, &p->pattern));
+    *out = l->paths[from] = DT_PASSED_ON(p);
     return DT_OK;
 }
 

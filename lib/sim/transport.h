@@ -35,6 +35,7 @@ struct dt_sim_links; /* a cluster's links, and cached results for its communicat
 dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct dt_sim_placement *placement,
                               struct dt_sim_network *network, struct dt_sim_links **out);
 void dt_sim_links_destroy(struct dt_sim_links *links); /* takes NULL */
+DT_DESTROYS(dt_sim_links_destroy, struct dt_sim_links)
 
 /* From now on only these ranks are simulated. Each stands in for ranks that do the same at the same
  * times: a flow of one rank on a link counts for all ranks on that link that it represents, and

@@ -139,21 +139,20 @@ static dt_status add_links(struct dt_sim_links *l, struct dt_sim_network *networ
     l->fabric = NO_LINK;
     if (c->fabric.blocking_factor > 1 && l->nodes > 1)
         DT_TRY(add_link(l, network, all / c->fabric.blocking_factor / 8, &l->fabric));
-    int(*nics)[2] = malloc(((size_t)l->nics_per_node + 1) * sizeof *nics);
-    dt_status status = nics ? DT_OK : no_memory();
+    DT_FREED int(*nics)[2] = malloc(((size_t)l->nics_per_node + 1) * sizeof *nics);
+    if (!nics)
+        return no_memory();
     for (int node = 0; node < l->nodes; node++) {
         int left = l->placement.world_size - node * per_node;
-        DT_THEN(status, add_node(l, network, node, left < per_node ? left : per_node, nics));
+        DT_TRY(add_node(l, network, node, left < per_node ? left : per_node, nics));
     }
-    free(nics);
-    return status;
+    return DT_OK;
 }
 
 dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct dt_sim_placement *placement,
                               struct dt_sim_network *network, struct dt_sim_links **out)
 {
-    struct dt_sim_links *l = calloc(1, sizeof *l);
-    dt_status status;
+    DT_DESTROYED(dt_sim_links_destroy) struct dt_sim_links *l = calloc(1, sizeof *l);
     *out = NULL;
     if (!l)
         return no_memory();
@@ -165,21 +164,14 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
     l->ranks = calloc(world, sizeof *l->ranks);
     l->paths = calloc(world, sizeof *l->paths);
     l->copies = calloc(world, sizeof *l->copies);
-    status = l->ranks && l->paths && l->copies ? DT_OK : no_memory();
-    DT_THEN(status, add_links(l, network));
-    DT_THEN(status, add_processors(l, network));
-    if (status < 0)
-        goto fail;
+    DT_TRY(l->ranks && l->paths && l->copies ? DT_OK : no_memory());
+    DT_TRY(add_links(l, network));
+    DT_TRY(add_processors(l, network));
     l->touched = calloc(l->link_count, sizeof *l->touched);
-    if (!l->touched) {
-        status = no_memory();
-        goto fail;
-    }
-    *out = l;
+    if (!l->touched)
+        return no_memory();
+    *out = DT_PASSED_ON(l);
     return DT_OK;
-fail:
-    dt_sim_links_destroy(l);
-    return status;
 }
 
 /* Takes NULL. */
@@ -328,13 +320,9 @@ struct part {
 
 static dt_status count_parts(const struct dt_sim_links *l, const int *ranks, int count, struct part **out)
 {
-    struct part *parts = calloc((size_t)l->nodes, sizeof *parts);
-    bool *seen = calloc((size_t)(l->nodes * l->nics_per_node) + 1, sizeof *seen);
-    if (!parts || !seen) {
-        free(parts);
-        free(seen);
-        return dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for a communicator's shape");
-    }
+    DT_FREED struct part *parts = calloc((size_t)l->nodes, sizeof *parts);
+    DT_FREED bool *seen = calloc((size_t)(l->nodes * l->nics_per_node) + 1, sizeof *seen);
+    DT_TRY(dt_allocated(parts && seen, "simulation: no host memory for a communicator's shape"));
     for (int i = 0; i < count; i++) {
         const struct rank_links *r = &l->ranks[ranks[i]];
         parts[r->node].ranks++;
@@ -343,8 +331,7 @@ static dt_status count_parts(const struct dt_sim_links *l, const int *ranks, int
             parts[r->node].nics++;
         }
     }
-    free(seen);
-    *out = parts;
+    *out = DT_PASSED_ON(parts);
     return DT_OK;
 }
 

@@ -123,7 +123,7 @@ static bool read_until(int fd, double deadline, char **text, size_t *bytes)
 /* The helper's answer, or NULL. The helper has ended when this returns. */
 static char *ask(const char *const helper[], double deadline_s)
 {
-    char *text = NULL;
+    DT_FREED char *text = NULL;
     size_t bytes = 0;
     int fd;
     pid_t pid = start_helper(helper, &fd);
@@ -134,10 +134,7 @@ static char *ask(const char *const helper[], double deadline_s)
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
     close(fd);
-    if (complete)
-        return text;
-    free(text);
-    return NULL;
+    return complete ? DT_PASSED_ON(text) : NULL;
 }
 
 static dt_status keep(struct dt_slurm_facts *out, int key, const char *value)

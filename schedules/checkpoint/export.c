@@ -168,21 +168,14 @@ static dt_status write_json(const struct writing *w, const char *name, struct cJ
     return dt_output_write(path, text);
 }
 
-/* Owns the config. The config is written last: a folder without one is no model. */
-static dt_status write_folder(struct writing *w, struct cJSON *config, uint64_t bytes)
+static dt_status write_weights(struct writing *w, uint64_t bytes)
 {
-    dt_status status = DT_OK;
-    for (int i = 0; i < w->file_count && status == DT_OK; i++)
-        status = write_file(w, i);
-    if (status == DT_OK && w->file_count > 1) {
-        status = write_json(w, "model.safetensors.index.json",
-                            dt_json_object("metadata: {total_size: %g}, weight_map: %p", (double)bytes, w->map));
-        w->map = NULL;
-    }
-    if (status == DT_OK)
-        return write_json(w, "config.json", config);
-    dt_json_destroy(config);
-    return status;
+    for (int i = 0; i < w->file_count; i++)
+        DT_TRY(write_file(w, i));
+    if (w->file_count <= 1)
+        return DT_OK;
+    return write_json(w, "model.safetensors.index.json",
+                      dt_json_object("metadata: {total_size: %g}, weight_map: %p", (double)bytes, DT_PASSED_ON(w->map)));
 }
 
 static dt_status make_folder(const char *folder)
@@ -200,23 +193,21 @@ static const char *their_dtype(enum dt_dtype dtype)
 
 static dt_status export(struct writing *w, const char *path, uint64_t most_bytes, struct checkpoint_exported *out)
 {
-    struct cJSON *config;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *config = NULL;
     struct checkpoint_index index;
     DT_TRY(model_to_hugging_face(&w->experiment->model, &config, &w->dialect));
     dt_json_put(config, "torch_dtype", dt_json_text(their_dtype(w->experiment->model.dtype)));
     dt_status status = sources_open(&w->sources, path, &w->experiment->model, &index);
     free(index.bytes);
-    DT_THEN(status, list_ours(w));
-    DT_THEN(status, make_folder(w->folder));
-    if (status < 0) {
-        dt_json_destroy(config);
-        return status;
-    }
+    DT_TRY(status);
+    DT_TRY(list_ours(w));
+    DT_TRY(make_folder(w->folder));
     list_theirs(w, most_bytes, &out->bytes);
     out->files = w->file_count;
     out->type = w->dialect->type;
     out->architecture = w->dialect->architecture;
-    return write_folder(w, config, out->bytes);
+    DT_TRY(write_weights(w, out->bytes));
+    return write_json(w, "config.json", DT_PASSED_ON(config)); /* last: a folder without one is no model */
 }
 
 dt_status checkpoint_export(const struct experiment *e, const char *path, const char *folder, uint64_t most_bytes,

@@ -420,15 +420,12 @@ static dt_status set_profile(struct experiment *e, const char *name)
 static dt_status read_profile_of_cluster(struct experiment *e)
 {
     char path[1024];
-    struct cJSON *object;
-    dt_status status = DT_OK;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     DT_TRY(dt_find_data_file(e->cluster, e->directory, path, sizeof path));
     DT_TRY(dt_json_read(path, path, &object));
     const struct cJSON *named = cJSON_GetObjectItemCaseSensitive(object, "profile");
-    if (cJSON_IsString(named) && *named->valuestring && strlen(named->valuestring) < PATH_OF_A_FILE)
-        status = set_profile(e, named->valuestring);
-    dt_json_destroy(object);
-    return status;
+    bool usable = cJSON_IsString(named) && *named->valuestring && strlen(named->valuestring) < PATH_OF_A_FILE;
+    return usable ? set_profile(e, named->valuestring) : DT_OK;
 }
 
 static dt_status complete_name(const char *folder, const char **name)

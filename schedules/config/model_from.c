@@ -45,9 +45,8 @@ enum { TYPE_BYTES = 64 };
 
 static const struct dt_model_dialect *take_dialect(struct cJSON *config, char type[TYPE_BYTES], const struct dt_model_family **family)
 {
-    struct cJSON *named = dt_json_take(config, "model_type");
+    DT_DESTROYED(dt_json_destroy) struct cJSON *named = dt_json_take(config, "model_type");
     snprintf(type, TYPE_BYTES, "%s", cJSON_IsString(named) ? named->valuestring : "");
-    dt_json_destroy(named);
     return *type ? find_dialect(type, family) : NULL;
 }
 
@@ -132,16 +131,13 @@ static dt_status compare_shapes(const struct dt_model *theirs, const bool *given
 {
     for (int i = 0; i < ours->family->key_count; i++) {
         const struct dt_field *field = &ours->family->keys[i];
-        char *their_text = NULL, *our_text = NULL;
+        DT_FREED char *their_text = NULL;
+        DT_FREED char *our_text = NULL;
         if (!is_of_shape(ours, field) || (given && !given[i]) || dt_field_same(field, dt_model_own(theirs), dt_model_own(ours)))
             continue;
-        dt_status status = dt_config_write_value(field, dt_model_own(theirs), DT_JSON_COMPACT, &their_text);
-        DT_THEN(status, dt_config_write_value(field, dt_model_own(ours), DT_JSON_COMPACT, &our_text));
-        DT_THEN(status,
-                dt_fail(DT_ERR_INVALID, "%s: it is a model with %s %s, and this one has %s", label, field->path, their_text, our_text));
-        free(their_text);
-        free(our_text);
-        return status;
+        DT_TRY(dt_config_write_value(field, dt_model_own(theirs), DT_JSON_COMPACT, &their_text));
+        DT_TRY(dt_config_write_value(field, dt_model_own(ours), DT_JSON_COMPACT, &our_text));
+        return dt_fail(DT_ERR_INVALID, "%s: it is a model with %s %s, and this one has %s", label, field->path, their_text, our_text);
     }
     return DT_OK;
 }
@@ -179,12 +175,11 @@ dt_status model_shape_check(const char *text, const char *label, const struct dt
 {
     struct dt_model described = *model;
     struct dt_table keys = keys_of(model);
-    struct cJSON *tree;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *tree = NULL;
     bool given[DT_MODEL_KEYS_MAX];
     DT_TRY(dt_json_parse(text, strlen(text), label, &tree));
-    dt_status status = dt_config_read(&keys, tree, label, described.own + described.own_at, given);
-    dt_json_destroy(tree);
-    return status == DT_OK ? compare_shapes(&described, given, label, model) : status;
+    DT_TRY(dt_config_read(&keys, tree, label, described.own + described.own_at, given));
+    return compare_shapes(&described, given, label, model);
 }
 
 dt_status model_check_from(const char *file, const struct dt_model *model, const struct dt_model_dialect **dialect)

@@ -56,20 +56,16 @@ dt_status experiment_to_json(const struct experiment *e, int style, char **out)
 dt_status experiment_set_hash(struct experiment *e)
 {
     const struct dt_table *table = experiment_table();
-    struct cJSON *config = NULL;
-    char *text = NULL;
-    bool *wanted = calloc((size_t)table->count, sizeof *wanted);
-    dt_status status = dt_allocated(wanted, "out of memory while writing a config");
-    for (int i = 0; i < table->count && status == DT_OK; i++)
+    DT_DESTROYED(dt_json_destroy) struct cJSON *config = NULL;
+    DT_FREED char *text = NULL;
+    DT_FREED bool *wanted = calloc((size_t)table->count, sizeof *wanted);
+    DT_TRY(dt_allocated(wanted, "out of memory while writing a config"));
+    for (int i = 0; i < table->count; i++)
         wanted[i] = experiment_depends_on(e, &table->fields[i]) && experiment_shows(e, &table->fields[i]);
-    DT_THEN(status, dt_config_write(table, e, wanted, &config));
-    DT_THEN(status, dt_json_print(config, DT_JSON_SORTED, &text));
-    if (status == DT_OK)
-        snprintf(e->hash, sizeof e->hash, "%016" PRIx64, dt_hash_fnv1a(text, strlen(text)));
-    free(text);
-    dt_json_destroy(config);
-    free(wanted);
-    return status;
+    DT_TRY(dt_config_write(table, e, wanted, &config));
+    DT_TRY(dt_json_print(config, DT_JSON_SORTED, &text));
+    snprintf(e->hash, sizeof e->hash, "%016" PRIx64, dt_hash_fnv1a(text, strlen(text)));
+    return DT_OK;
 }
 
 void experiment_hash_file(struct experiment *e, const char *text, size_t bytes)

@@ -89,7 +89,7 @@ static uint64_t key_of(const struct experiment *e)
 static dt_status drop_repeated(struct experiment_list *list, struct dt_place *places)
 {
     int count = list->count;
-    bool *dropped = calloc((size_t)count, sizeof *dropped);
+    DT_FREED bool *dropped = calloc((size_t)count, sizeof *dropped);
     DT_TRY(dt_allocated(dropped, "out of memory for %d experiments", count));
     dt_places_sort(places, count);
     for (int i = 1, first = 0; i < count; i++) {
@@ -98,7 +98,6 @@ static dt_status drop_repeated(struct experiment_list *list, struct dt_place *pl
         dropped[places[i].at] = repeats && memcmp(&list->all[places[first].at], &list->all[places[i].at], sizeof *list->all) != 0;
     }
     experiment_list_drop(list, dropped);
-    free(dropped);
     return DT_OK;
 }
 
@@ -161,7 +160,7 @@ static dt_status resolve_combinations(struct reading *r, struct experiment_list 
     int count = r->sweep->combinations, left_out = 0;
     struct experiment one;
     struct dt_failures wrong = {0}, impossible = {0};
-    struct dt_place *places = malloc((size_t)count * sizeof *places);
+    DT_FREED struct dt_place *places = malloc((size_t)count * sizeof *places);
     DT_TRY(dt_allocated(places, "%s: out of memory for %d experiments", r->source->name, count));
     for (int i = 0; i < count; i++) {
         dt_status status = resolve_combination(r, i, &one);
@@ -172,34 +171,21 @@ static dt_status resolve_combinations(struct reading *r, struct experiment_list 
         if (status == DT_OK)
             places[list->count - 1] = (struct dt_place){key_of(&one), list->count - 1};
     }
-    dt_status status = dt_failures_end(left_out == count ? &impossible : &wrong);
-    if (status == DT_OK) {
-        leave_out(&impossible, left_out, count, list);
-        status = drop_repeated(list, places);
-    }
-    free(places);
-    return status;
+    DT_TRY(dt_failures_end(left_out == count ? &impossible : &wrong));
+    leave_out(&impossible, left_out, count, list);
+    return drop_repeated(list, places);
 }
 
 static dt_status resolve_all(const struct cJSON *config, bool for_pdp, struct source *source, struct experiment_list *list)
 {
     const struct dt_table *table = experiment_table();
-    struct experiment *base = calloc(1, sizeof *base);
-    struct dt_sweep *sweep = malloc(sizeof *sweep);
-    bool *base_given = calloc(2 * (size_t)table->count, sizeof *base_given); /* followed by the marks of each combination */
-    dt_status status = DT_ERR_HOST_MEMORY;
-    if (!base || !sweep || !base_given) {
-        dt_fail(status, "%s: out of memory", source->name);
-        goto done;
-    }
-    DT_TRY_ELSE(done, status, read_base(config, source, base, base_given, sweep));
+    DT_FREED struct experiment *base = calloc(1, sizeof *base);
+    DT_FREED struct dt_sweep *sweep = malloc(sizeof *sweep);
+    DT_FREED bool *base_given = calloc(2 * (size_t)table->count, sizeof *base_given); /* followed by the marks of each combination */
+    DT_TRY(dt_allocated(base && sweep && base_given, "%s: out of memory", source->name));
+    DT_TRY(read_base(config, source, base, base_given, sweep));
     find_reach(config, for_pdp, base, base_given);
-    status = resolve_combinations(&(struct reading){sweep, source, base, base_given, base_given + table->count}, list);
-done:
-    free(base_given);
-    free(sweep);
-    free(base);
-    return status;
+    return resolve_combinations(&(struct reading){sweep, source, base, base_given, base_given + table->count}, list);
 }
 
 /* Apply the overrides. They need a JSON object: check first that the config is one. */
@@ -216,21 +202,16 @@ static dt_status override(struct cJSON *config, const char *source, const char *
 static dt_status parse(const char *text, size_t length, struct source *source, const char *const *sets, int set_count,
                        struct experiment_list **out)
 {
-    struct cJSON *config = NULL;
-    dt_status status = experiment_list_create(out);
-    if (status < 0)
-        return status;
-    DT_TRY_ELSE(fail, status, dt_json_parse(text, length, source->name, &config));
-    bool for_pdp = names_pdp(config) && !sets_stages(sets, set_count);
-    DT_TRY_ELSE(fail, status, override(config, source->name, sets, set_count));
-    DT_TRY_ELSE(fail, status, resolve_all(config, for_pdp, source, *out));
-    dt_json_destroy(config);
-    return DT_OK;
-fail:
-    dt_json_destroy(config);
-    experiment_list_destroy(*out);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *config = NULL;
+    DT_DESTROYED(experiment_list_destroy) struct experiment_list *list = NULL;
     *out = NULL;
-    return status;
+    DT_TRY(experiment_list_create(&list));
+    DT_TRY(dt_json_parse(text, length, source->name, &config));
+    bool for_pdp = names_pdp(config) && !sets_stages(sets, set_count);
+    DT_TRY(override(config, source->name, sets, set_count));
+    DT_TRY(resolve_all(config, for_pdp, source, list));
+    *out = DT_PASSED_ON(list);
+    return DT_OK;
 }
 
 dt_status experiments_parse_list(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
@@ -242,12 +223,10 @@ dt_status experiments_parse_list(const char *text, size_t length, const char *so
 dt_status experiments_parse(const char *text, size_t length, const char *source, const char *const *sets, int set_count,
                             struct experiment **out, int *count)
 {
-    struct experiment_list *list;
+    DT_DESTROYED(experiment_list_destroy) struct experiment_list *list = NULL;
     DT_TRY(experiments_parse_list(text, length, source, sets, set_count, &list));
     *count = list->count;
-    *out = list->all;
-    list->all = NULL;
-    experiment_list_destroy(list);
+    *out = DT_PASSED_ON(list->all);
     return DT_OK;
 }
 
@@ -262,16 +241,13 @@ dt_status experiments_read(const char *path, const char *const *sets, int set_co
 
 dt_status experiment_set_environment(const struct experiment *e)
 {
-    struct cJSON *settings;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *settings = NULL;
     if (!*e->nccl)
         return DT_OK;
     DT_TRY(dt_json_parse(e->nccl, strlen(e->nccl), "nccl", &settings));
-    dt_status status = DT_OK;
-    for (const struct cJSON *s = settings->child; s && status == DT_OK; s = s->next)
-        if (setenv(s->string, s->valuestring, 1) != 0)
-            status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %s in the environment", s->string);
-    dt_json_destroy(settings);
-    return status;
+    for (const struct cJSON *s = settings->child; s; s = s->next)
+        DT_TRY(dt_allocated(setenv(s->string, s->valuestring, 1) == 0, "no memory for %s in the environment", s->string));
+    return DT_OK;
 }
 
 /* ---- lists of experiments ---- */

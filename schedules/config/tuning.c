@@ -28,15 +28,14 @@ static dt_status check_text(const struct experiment *e, const char *text)
 
 static dt_status check_file(struct experiment *e)
 {
-    char path[PATH_MAX], *text;
+    char path[PATH_MAX];
+    DT_FREED char *text = NULL;
     size_t length;
     DT_TRY(dt_find_data_file(e->tuning, e->directory, path, sizeof path));
     DT_TRY(dt_read_file(path, &text, &length));
-    dt_status status = check_text(e, text);
-    if (status == DT_OK)
-        experiment_hash_file(e, text, length);
-    free(text);
-    return status;
+    DT_TRY(check_text(e, text));
+    experiment_hash_file(e, text, length);
+    return DT_OK;
 }
 
 dt_status experiment_check_tuning(struct experiment *e, const char *where)

@@ -95,7 +95,6 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
 {
     int group_count = setup->stage->group_count;
     struct buckets *b = calloc(1, sizeof *b);
-    dt_status status = DT_ERR_HOST_MEMORY;
     *out = NULL;
     DT_TRY(dt_allocated(b, "no host memory for a data-parallel mode"));
     *b = (struct buckets){.base = {.mode = mode, .setup = *setup}, .scheme = scheme};
@@ -103,17 +102,14 @@ dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mod
     b->bucket_of = calloc((size_t)group_count, sizeof *b->bucket_of);
     b->base.bucket_of = b->bucket_of;
     b->base.rules.reduce_every = setup->reduce_every;
-    if (!b->buckets || !b->bucket_of) {
-        dt_fail(status, "no host memory for %d buckets", group_count);
-        goto fail;
-    }
-    DT_TRY_ELSE(fail, status, make_replica(b));
-    DT_TRY_ELSE(fail, status, setup->offload ? make_homes(b) : DT_OK);
-    *out = &b->base;
-    return DT_OK;
-
-fail:
-    buckets_destroy(&b->base);
+    dt_status status = dt_allocated(b->buckets && b->bucket_of, "no host memory for %d buckets", group_count);
+    DT_THEN(status, make_replica(b));
+    if (setup->offload)
+        DT_THEN(status, make_homes(b));
+    if (status < 0)
+        buckets_destroy(&b->base);
+    else
+        *out = &b->base;
     return status;
 }
 

@@ -54,13 +54,9 @@ dt_status replica_init(struct replica *replica, const struct dp_setup *setup, co
         offset += stage->groups[g].param_elems;
     }
     dt_status status = allocate(replica, setup, options);
+    DT_THEN(status, initialise(replica, setup, options));
     if (status < 0)
-        goto fail;
-    DT_TRY_ELSE(fail, status, initialise(replica, setup, options));
-    return DT_OK;
-
-fail:
-    replica_finish(replica, setup);
+        replica_finish(replica, setup);
     return status;
 }
 

@@ -496,21 +496,15 @@ static dt_status expand_plan(struct pipeline *p, const struct plan_part *parts)
 static dt_status finish_plan(struct pipeline *p)
 {
     const struct dt_stage *stage = p->setup.stage;
-    struct plan_group *groups = calloc((size_t)stage->group_count, sizeof *groups);
-    struct plan_part *parts = calloc((size_t)stage->part_count, sizeof *parts);
-    dt_status status = groups && parts ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan's groups");
-    if (status == DT_OK) {
-        describe_groups(p, groups);
-        for (int i = 0; i < stage->part_count; i++) {
-            parts[i] =
-                (struct plan_part){.groups = groups, .first_group = stage->parts[i].first_group, .end_group = stage->parts[i].end_group};
-            activation_describe(p->activation, i, &parts[i]);
-        }
-        status = expand_plan(p, parts);
+    DT_FREED struct plan_group *groups = calloc((size_t)stage->group_count, sizeof *groups);
+    DT_FREED struct plan_part *parts = calloc((size_t)stage->part_count, sizeof *parts);
+    DT_TRY(dt_allocated(groups && parts, "no host memory for a plan's groups"));
+    describe_groups(p, groups);
+    for (int i = 0; i < stage->part_count; i++) {
+        parts[i] = (struct plan_part){.groups = groups, .first_group = stage->parts[i].first_group, .end_group = stage->parts[i].end_group};
+        activation_describe(p->activation, i, &parts[i]);
     }
-    free(parts);
-    free(groups);
-    return status;
+    return expand_plan(p, parts);
 }
 
 /* Leave out repetitions that are like those that stay: with samples of one size, and reductions

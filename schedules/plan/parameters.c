@@ -316,19 +316,16 @@ dt_status plan_place_parameters(struct plan *plan, const struct plan_part *parts
                           .passes = calloc((size_t)groups, sizeof *p.passes),
                           .reduces = calloc((size_t)groups * (size_t)plan->micro_batches, sizeof *p.reduces),
                           .put_off = calloc(2 * (size_t)groups, sizeof *p.put_off)};
-    dt_status status = DT_ERR_HOST_MEMORY;
-    if (p.there && p.passes && p.reduces && p.put_off) {
+    dt_status status = dt_allocated(p.there && p.passes && p.reduces && p.put_off, "no host memory for a plan's %d groups", groups);
+    if (status == DT_OK) {
         find_reductions(&p, plan);
         for (int i = 0; i < plan->count; i++)
             if (action_computes(&plan->actions[i]))
                 count_readers(&p, &plan->actions[i], 1);
         status = plan_rewrite(plan, place_around, &p);
-    } else {
-        dt_fail(status, "no host memory for a plan's %d groups", groups);
     }
     DT_THEN(status, end_copies(&p, plan));
-    if (status == DT_OK)
-        status = plan_append(plan, (struct action){.op = ACTION_END_STEP});
+    DT_THEN(status, plan_append(plan, (struct action){.op = ACTION_END_STEP}));
     free(p.put_off);
     free(p.reduces);
     free(p.passes);

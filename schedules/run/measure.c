@@ -189,14 +189,12 @@ static dt_status find_bubbles(struct run *r, const int middle[MIDDLE])
     size_t stages = (size_t)trainer_stages(r->trainer), limit = (size_t)trainer_messages_limit(r->trainer);
     if (limit == 0)
         return DT_OK;
-    struct timeline_message *lists = calloc((stages + 1) * limit, sizeof *lists);
-    int *ranks = calloc(stages, sizeof *ranks);
-    dt_status status = lists && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %zu ranks", stages);
-    for (int i = 0; i < MIDDLE && status == DT_OK; i++)
-        status = exchange_messages(r, &r->kept[middle[i]], lists, lists + stages * limit, ranks);
-    free(lists);
-    free(ranks);
-    return status;
+    DT_FREED struct timeline_message *lists = calloc((stages + 1) * limit, sizeof *lists);
+    DT_FREED int *ranks = calloc(stages, sizeof *ranks);
+    DT_TRY(dt_allocated(lists && ranks, "no host memory for the messages of %zu ranks", stages));
+    for (int i = 0; i < MIDDLE; i++)
+        DT_TRY(exchange_messages(r, &r->kept[middle[i]], lists, lists + stages * limit, ranks));
+    return DT_OK;
 }
 
 /* Find where the time of the middle steps went, over all ranks. Collective. */

@@ -39,17 +39,14 @@ static dt_status train_dry(struct dry_rank *dry)
  * step. */
 static dt_status take_dry_step(const struct experiment *experiment, int rank, int repetitions, struct dry_step *out)
 {
-    struct dry_rank dry = {0};
-    dt_status status = dry_rank_init(&dry, experiment, rank, repetitions);
-    DT_THEN(status, train_dry(&dry));
-    if (status == DT_OK) {
-        out->micro_batches = trainer_plan(dry.trainer)->micro_batches;
-        dt_memory_usage(dry.device, &out->usage);
-        memcpy(out->at, dry.memory_at, sizeof out->at);
-        trainer_traffic(dry.trainer, &out->traffic);
-    }
-    dry_rank_finish(&dry);
-    return status;
+    DT_ENDED(dry_rank_finish) struct dry_rank dry = {0};
+    DT_TRY(dry_rank_init(&dry, experiment, rank, repetitions));
+    DT_TRY(train_dry(&dry));
+    out->micro_batches = trainer_plan(dry.trainer)->micro_batches;
+    dt_memory_usage(dry.device, &out->usage);
+    memcpy(out->at, dry.memory_at, sizeof out->at);
+    trainer_traffic(dry.trainer, &out->traffic);
+    return DT_OK;
 }
 
 /* One number of a rank's memory, in a step with `fewer` repetitions and in a step with one more. */
@@ -251,7 +248,8 @@ dt_status memory_fit_agree(const struct experiment *e, const struct dt_device *d
     if (info.kind->simulated)
         return DT_OK;
 
-    struct memory_fit_rank mine = {0}, *all;
+    struct memory_fit_rank mine = {0};
+    DT_FREED struct memory_fit_rank *all = NULL;
     gethostname(mine.host, sizeof mine.host - 1);
     memcpy(mine.gpu, info.uuid, sizeof mine.gpu);
     mine.gpu_bytes = info.memory_bytes;
@@ -263,9 +261,7 @@ dt_status memory_fit_agree(const struct experiment *e, const struct dt_device *d
     mine.host_bytes = usage.host.peak_total_bytes;
 
     DT_TRY(dt_host_collect(world, &mine, sizeof mine, &all));
-    dt_status status = mine.status < 0 /* a rank's own text is more precise than "could not be laid out" */
-                           ? dt_fail((dt_status)mine.status, "%s", own)
-                           : memory_fit_check(e, all, dt_comm_size(world));
-    free(all);
-    return status;
+    if (mine.status < 0) /* a rank's own text is more precise than "could not be laid out" */
+        return dt_fail((dt_status)mine.status, "%s", own);
+    return memory_fit_check(e, all, dt_comm_size(world));
 }

@@ -131,8 +131,8 @@ dt_status rank_conditions_gather(struct dt_comm *world, const struct dt_device *
     int size = dt_comm_size(world);
     bool any = false;
     struct dt_device_info info;
-    struct rank_condition mine = {.condition.before = *before}, *all;
-    dt_status status = DT_OK;
+    struct rank_condition mine = {.condition.before = *before};
+    DT_FREED struct rank_condition *all = NULL;
     *out = NULL;
     dt_device_info(device, &info);
     memcpy(mine.gpu, info.uuid, sizeof mine.gpu);
@@ -140,12 +140,10 @@ dt_status rank_conditions_gather(struct dt_comm *world, const struct dt_device *
     DT_TRY(dt_host_collect(world, &mine, sizeof mine, &all));
     for (int i = 0; i < size; i++)
         any |= all[i].condition.after.known;
-    if (any) {
-        describe_doubts(all, size, doubts, doubts_bytes);
-        status = dt_conditions_write(&all[0].condition, sizeof all[0], size, out);
-    }
-    free(all);
-    return status;
+    if (!any)
+        return DT_OK;
+    describe_doubts(all, size, doubts, doubts_bytes);
+    return dt_conditions_write(&all[0].condition, sizeof all[0], size, out);
 }
 
 /* ---- network ---- */
@@ -167,16 +165,15 @@ dt_status rank_network_gather(struct dt_comm *world, struct dt_comm_network *out
 dt_status rank_clock_read(struct dt_comm *world, struct rank_clock *out)
 {
     size_t size = (size_t)dt_comm_size(world);
-    int64_t *all = calloc(size, sizeof *all); /* no result is wanted */
-    dt_status status = all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the clocks of %zu ranks", size);
+    DT_FREED int64_t *all = calloc(size, sizeof *all); /* no result is wanted */
     *out = (struct rank_clock){.host = host_name()};
-    for (int i = 0; i < RANK_CLOCK_ROUNDS && status == DT_OK; i++) {
+    DT_TRY(dt_allocated(all, "no host memory for the clocks of %zu ranks", size));
+    for (int i = 0; i < RANK_CLOCK_ROUNDS; i++) {
         out->before_ns[i] = dt_clock_ns();
-        status = dt_host_all_gather(world, &out->before_ns[i], sizeof *all, all);
+        DT_TRY(dt_host_all_gather(world, &out->before_ns[i], sizeof *all, all));
         out->after_ns[i] = dt_clock_ns();
     }
-    free(all);
-    return status;
+    return DT_OK;
 }
 
 int64_t rank_clock_ahead_ns(const struct rank_clock *first, const struct rank_clock *other, int64_t *error_ns)

@@ -44,12 +44,10 @@ struct whereabouts {
 
 static char *all_hosts(const struct whereabouts *ranks, int count)
 {
-    struct host_name *hosts = malloc((size_t)count * sizeof *hosts);
+    DT_FREED struct host_name *hosts = malloc((size_t)count * sizeof *hosts);
     for (int i = 0; hosts && i < count; i++)
         hosts[i] = ranks[i].host;
-    char *lines = hosts ? distinct_hosts(hosts, count) : NULL;
-    free(hosts);
-    return lines;
+    return hosts ? distinct_hosts(hosts, count) : NULL;
 }
 
 static char *all_gpus(const struct whereabouts *ranks, int count)
@@ -139,13 +137,10 @@ static int known_ranks(const struct measure_result *result)
 /* 0 without a pipeline. */
 static dt_status ideal_bubble(const struct experiment *e, double *out)
 {
-    struct experiment_order order;
+    DT_ENDED(experiment_order_finish) struct experiment_order order = {0};
     *out = 0;
-    dt_status status = experiment_order_init(&order, e);
-    if (status == DT_OK && order.shape.stages > 1)
-        status = plan_order_bubble(order.row, &order.shape, out);
-    experiment_order_finish(&order);
-    return status;
+    DT_TRY(experiment_order_init(&order, e));
+    return order.shape.stages > 1 ? plan_order_bubble(order.row, &order.shape, out) : DT_OK;
 }
 
 /* Metrics that follow from what this process's ranks have measured. */
@@ -288,20 +283,16 @@ static const char *loss_division(const struct experiment *e, char *text, size_t 
 static dt_status format_own(const struct report *report, const struct experiment *e, char **out_line)
 {
     const struct measure_result *result = &report->result;
-    struct cJSON *provenance = NULL;
-    char *config = NULL;
-    double *rates = NULL;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *provenance = NULL;
+    DT_FREED char *config = NULL;
+    DT_FREED double *rates = NULL;
     char division[128];
     struct dt_record record;
     dt_record_init(&record);
-    dt_status status = report_measure(report, e, &record.metrics);
-    if (status < 0)
-        goto end;
-    DT_TRY_ELSE(end, status, experiment_to_json(e, DT_JSON_COMPACT, &config));
-    status = collect_provenance(report, e, &provenance);
-    DT_THEN(status, list_rates(report, e, &rates));
-    if (status < 0)
-        goto end;
+    DT_TRY(report_measure(report, e, &record.metrics));
+    DT_TRY(experiment_to_json(e, DT_JSON_COMPACT, &config));
+    DT_TRY(collect_provenance(report, e, &provenance));
+    DT_TRY(list_rates(report, e, &rates));
     record.config_json = config;
     record.config_hash = e->hash;
     record.sweep_id = known(report->sweep.id);
@@ -323,12 +314,7 @@ static dt_status format_own(const struct report *report, const struct experiment
     record.verification_error = report->verification_error;
     record.verified_losses = report->verified_losses;
     record.provenance = provenance;
-    status = dt_record_format(&record, out_line);
-end:
-    dt_json_destroy(provenance);
-    free(config);
-    free(rates);
-    return status;
+    return dt_record_format(&record, out_line);
 }
 
 /* Members of a record that the process that writes it knows better than rank 0. */
@@ -367,22 +353,16 @@ static dt_status put_own_members(cJSON *record, cJSON *own)
 
 dt_status report_record(const struct report *report, const struct experiment *e, char **out_line)
 {
-    char *line;
-    cJSON *own = NULL;
+    if (!report->taken)
+        return format_own(report, e, out_line);
+    DT_FREED char *line = NULL;
+    DT_DESTROYED(dt_json_destroy) cJSON *own = NULL;
+    DT_DESTROYED(dt_json_destroy) cJSON *record = cJSON_Duplicate(report->taken, true);
+    DT_TRY(dt_allocated(record, "no host memory for a record"));
     DT_TRY(format_own(report, e, &line));
-    if (!report->taken) {
-        *out_line = line;
-        return DT_OK;
-    }
-    cJSON *record = cJSON_Duplicate(report->taken, true);
-    dt_status status = record ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a record");
-    DT_THEN(status, dt_json_parse(line, strlen(line), "a record", &own));
-    DT_THEN(status, put_own_members(record, own));
-    DT_THEN(status, dt_json_print(record, DT_JSON_COMPACT, out_line));
-    dt_json_destroy(own);
-    dt_json_destroy(record);
-    free(line);
-    return status;
+    DT_TRY(dt_json_parse(line, strlen(line), "a record", &own));
+    DT_TRY(put_own_members(record, own));
+    return dt_json_print(record, DT_JSON_COMPACT, out_line);
 }
 
 /* ---- from rank 0 to the process that writes the record ---- */
@@ -390,22 +370,17 @@ dt_status report_record(const struct report *report, const struct experiment *e,
 dt_status report_take(struct report *report, const char *line)
 {
     struct measure_result *result = &report->result;
-    cJSON *record;
+    DT_DESTROYED(dt_json_destroy) cJSON *record = NULL;
     double *losses;
     int count;
     DT_TRY(dt_json_parse(line, strlen(line), "rank 0's record", &record));
     const cJSON *metrics = dt_json_at(record, "metrics"), *provenance = dt_json_at(record, "provenance");
-    dt_status status = DT_OK;
     if (!cJSON_IsArray(dt_json_at(record, "losses")) || !cJSON_IsObject(metrics) || !cJSON_IsObject(provenance))
-        status = dt_fail(DT_ERR_INVALID, "rank 0's record is not complete");
-    DT_THEN(status, dt_json_read_numbers(dt_json_at(record, "losses"), &losses, &count));
-    if (status < 0) {
-        dt_json_destroy(record);
-        return status;
-    }
+        return dt_fail(DT_ERR_INVALID, "rank 0's record is not complete");
+    DT_TRY(dt_json_read_numbers(dt_json_at(record, "losses"), &losses, &count));
     measure_result_finish(result);
     dt_json_destroy(report->taken);
-    report->taken = record;
+    report->taken = DT_PASSED_ON(record);
     result->losses = losses;
     result->losses_done = count;
     dt_metrics_read(&result->metrics, metrics);

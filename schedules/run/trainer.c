@@ -73,35 +73,30 @@ static dt_status create_stage(struct trainer *t, const struct dp_mode *mode)
     struct order_layout layout;
     DT_TRY(pipeline_order_layout(t->order.row, &t->order.shape, &layout));
     int virtual_stages = t->order.shape.stages * layout.parts;
-    int *first_layer = calloc((size_t)virtual_stages + 1, sizeof *first_layer);
-    struct dt_layers *parts = calloc((size_t)layout.parts, sizeof *parts);
-    dt_status status = first_layer && parts ? find_parts(t, &layout, first_layer, parts)
-                                            : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d stages", virtual_stages);
-    if (status == DT_OK) {
-        struct dt_stage_options options = {
-            .parts = parts,
-            .part_count = layout.parts,
-            .unit = mode->unit(e),
-            .tensor = {.comm = t->mesh.comm[MESH_TENSOR],
-                       .copies = t->copies,
-                       .network = t->tensor,
-                       .sequence_parallel = e->tensor.sequence_parallel,
-                       .overlap = e->tensor.overlap && e->tensor.sequence_parallel,
-                       .sums_in_turn = t->options.sums_in_turn,
-                       .wait = wait_within_layer,
-                       .context = t->timeline},
-            .context = {t->mesh.comm[MESH_CONTEXT], e->context.comm_type, t->options.key_pieces},
-            .together = t->together,
-            .keep = e->keep_cheap,
-            .separate_kernels = !e->fused_kernels,
-            .seed = e->seed,
-            .sum_loss = e->loss == LOSS_SUM,
-        };
-        status = dt_stage_create(&e->model, &options, t->kernels, t->compute, &t->stage);
-    }
-    free(parts);
-    free(first_layer);
-    return status;
+    DT_FREED int *first_layer = calloc((size_t)virtual_stages + 1, sizeof *first_layer);
+    DT_FREED struct dt_layers *parts = calloc((size_t)layout.parts, sizeof *parts);
+    DT_TRY(dt_allocated(first_layer && parts, "no host memory for %d stages", virtual_stages));
+    DT_TRY(find_parts(t, &layout, first_layer, parts));
+    struct dt_stage_options options = {
+        .parts = parts,
+        .part_count = layout.parts,
+        .unit = mode->unit(e),
+        .tensor = {.comm = t->mesh.comm[MESH_TENSOR],
+                   .copies = t->copies,
+                   .network = t->tensor,
+                   .sequence_parallel = e->tensor.sequence_parallel,
+                   .overlap = e->tensor.overlap && e->tensor.sequence_parallel,
+                   .sums_in_turn = t->options.sums_in_turn,
+                   .wait = wait_within_layer,
+                   .context = t->timeline},
+        .context = {t->mesh.comm[MESH_CONTEXT], e->context.comm_type, t->options.key_pieces},
+        .together = t->together,
+        .keep = e->keep_cheap,
+        .separate_kernels = !e->fused_kernels,
+        .seed = e->seed,
+        .sum_loss = e->loss == LOSS_SUM,
+    };
+    return dt_stage_create(&e->model, &options, t->kernels, t->compute, &t->stage);
 }
 
 /* Neighbours in the tensor group hold copies of what is too small to be divided. */

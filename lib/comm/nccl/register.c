@@ -38,17 +38,13 @@ struct nccl_registration {
 
 static dt_status add(struct nccl_comm *comm, const struct nccl_piece *piece)
 {
-    struct nccl_registration *r = calloc(1, sizeof *r);
+    DT_FREED struct nccl_registration *r = calloc(1, sizeof *r);
     DT_TRY(dt_allocated(r, "no host memory for a registration with communicator %s", comm->base.name));
     ncclResult_t result = comm->family->nccl.comm_register(comm->handle, piece->data, piece->bytes, &r->handle);
-    dt_status status = dt_nccl_settle(comm, result, "registration of buffers", 0, comm->base.options.init_timeout_s);
-    if (status < 0) {
-        free(r);
-        return status;
-    }
+    DT_TRY(dt_nccl_settle(comm, result, "registration of buffers", 0, comm->base.options.init_timeout_s));
     r->data = piece->data;
     r->next = comm->registrations;
-    comm->registrations = r;
+    comm->registrations = DT_PASSED_ON(r);
     return DT_OK;
 }
 
@@ -121,19 +117,18 @@ static void give_back(void *context, void *data)
 static dt_status get(void *context, size_t bytes, void **out)
 {
     struct nccl_registrar *registrar = context;
-    struct nccl_piece *piece = calloc(1, sizeof *piece);
+    DT_FREED struct nccl_piece *piece = calloc(1, sizeof *piece);
     DT_TRY(dt_allocated(piece, "ncclMemAlloc: no host memory"));
     ncclResult_t result = registrar->nccl.mem_alloc(out, bytes);
     if (result != ncclSuccess) {
         cudaGetLastError();
-        free(piece);
         return dt_fail(result == ncclUnhandledCudaError ? DT_ERR_OOM : DT_ERR_COMM, "ncclMemAlloc of %zu bytes: %s", bytes,
                        registrar->nccl.error_string(result));
     }
     *piece = (struct nccl_piece){.data = *out, .bytes = bytes, .next = registrar->pieces};
-    registrar->pieces = piece;
+    registrar->pieces = DT_PASSED_ON(piece);
     for (struct nccl_comm *c = registrar->family ? registrar->family->members : NULL; c; c = c->next) {
-        dt_status status = c->handle ? add(c, piece) : DT_OK;
+        dt_status status = c->handle ? add(c, registrar->pieces) : DT_OK;
         if (status < 0) {
             give_back(registrar, *out);
             return status;
@@ -151,16 +146,12 @@ dt_status dt_nccl_begin_registering(struct nccl_family *f)
 {
     if (!f->nccl.mem_alloc)
         return dt_fail(DT_ERR_UNAVAILABLE, "register_buffers: %s has no registered buffers, NCCL 2.19 or newer is needed", f->library);
-    struct nccl_registrar *registrar = malloc(sizeof *registrar);
+    DT_FREED struct nccl_registrar *registrar = malloc(sizeof *registrar);
     DT_TRY(dt_allocated(registrar, "no host memory for registered buffers"));
     *registrar = (struct nccl_registrar){.nccl = f->nccl, .family = f};
     const struct dt_cuda_source source = {.get = get, .give_back = give_back, .end = end, .context = registrar};
-    dt_status status = dt_cuda_set_source(f->device, &source);
-    if (status < 0) {
-        free(registrar);
-        return status;
-    }
-    f->registrar = registrar;
+    DT_TRY(dt_cuda_set_source(f->device, &source));
+    f->registrar = DT_PASSED_ON(registrar);
     return DT_OK;
 }
 

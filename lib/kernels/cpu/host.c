@@ -205,12 +205,11 @@ static dt_status run_add_squares(void *arguments)
 {
     struct task *t = arguments;
     int threads = t->count < LEAST_FOR_A_TEAM ? 1 : t->k->host.threads;
-    t->squares.sums = calloc((size_t)threads, sizeof *t->squares.sums);
-    DT_TRY(dt_allocated(t->squares.sums, "no host memory for the sums of %d threads", threads));
+    DT_FREED double *sums = t->squares.sums = calloc((size_t)threads, sizeof *t->squares.sums);
+    DT_TRY(dt_allocated(sums, "no host memory for the sums of %d threads", threads));
     dt_cpu_parallel(threads, run_part, t);
     for (int i = 0; i < threads; i++)
-        t->k->host.squares += t->squares.sums[i];
-    free(t->squares.sums);
+        t->k->host.squares += sums[i];
     return DT_OK;
 }
 
