@@ -80,7 +80,7 @@ static void read_bench(const struct cJSON *object, struct calibration_bench *out
 
 dt_status calibration_request_read(const char *text, struct calibration_request *out)
 {
-    struct cJSON *object;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
     DT_TRY(dt_json_parse(text, strlen(text), "calibration", &object));
     snprintf(out->device, sizeof out->device, "%s", dt_json_text_at(object, "device"));
     out->kernels = cJSON_IsTrue(dt_json_at(object, "kernels"));
@@ -89,7 +89,6 @@ dt_status calibration_request_read(const char *text, struct calibration_request 
     for (int i = 0; i < DT_DTYPE_COUNT; i++)
         out->dtypes[i] = cJSON_IsTrue(dt_json_at(object, dt_dtype_name((enum dt_dtype)i)));
     read_bench(dt_json_at(object, "bench"), &out->bench);
-    dt_json_destroy(object);
     return DT_OK;
 }
 
@@ -187,18 +186,13 @@ static dt_status append(const struct calibration *part, struct calibration *out)
 
 dt_status calibration_read(const char *text, struct calibration *out)
 {
-    struct cJSON *object;
-    struct calibration *part = calloc(1, sizeof *part); /* too large for the stack */
+    DT_DESTROYED(dt_json_destroy) struct cJSON *object = NULL;
+    DT_FREED struct calibration *part = calloc(1, sizeof *part); /* too large for the stack */
     if (!part)
         return no_memory();
-    dt_status status = dt_json_parse(text, strlen(text), "calibration", &object);
-    if (status == DT_OK) {
-        status = read_calibration(object, part);
-        dt_json_destroy(object);
-    }
-    DT_THEN(status, append(part, out));
-    free(part);
-    return status;
+    DT_TRY(dt_json_parse(text, strlen(text), "calibration", &object));
+    DT_TRY(read_calibration(object, part));
+    return append(part, out);
 }
 
 /* ---- the cluster ---- */

@@ -406,13 +406,11 @@ static dt_status read_constants(struct cJSON *object, const char *source, struct
 {
     if (!cJSON_IsObject(object))
         return dt_fail(DT_ERR_INVALID, "%s: expected a profile, a JSON object", source);
-    struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
+    DT_DESTROYED(dt_json_destroy) struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
+    DT_DESTROYED(dt_json_destroy)
     struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which has no rows */
-    dt_status status = read_table(object, sources, source, out);
-    DT_THEN(status, read_measured(measured, source, &out->measured));
-    cJSON_Delete(sources);
-    cJSON_Delete(measured);
-    return status;
+    DT_TRY(read_table(object, sources, source, out));
+    return read_measured(measured, source, &out->measured);
 }
 
 dt_status profile_parse(const char *text, size_t length, const char *source, struct dt_profile *out)

@@ -10,24 +10,15 @@
 
 dt_status rates_csv_read(const char *path, struct dt_csv *out)
 {
-    char *text;
+    DT_FREED char *text = NULL;
+    DT_FREED char *table = NULL;
     size_t length;
     *out = (struct dt_csv){0};
     DT_TRY(dt_read_file(path, &text, &length));
-    if (nccl_tests_printed(text)) {
-        char *table = NULL;
-        dt_status converted = nccl_tests_as_table(path, text, &table);
-        free(text);
-        text = table;
-        if (converted < 0) {
-            free(text);
-            return converted;
-        }
-        length = strlen(text);
-    }
-    dt_status status = dt_csv_parse(text, length, path, out);
-    free(text);
-    return status;
+    if (!nccl_tests_printed(text))
+        return dt_csv_parse(text, length, path, out);
+    DT_TRY(nccl_tests_as_table(path, text, &table));
+    return dt_csv_parse(table, strlen(table), path, out);
 }
 
 /* ---- collectives ---- */
@@ -263,14 +254,13 @@ static bool reads(const struct dt_csv *csv, int i)
 
 dt_status rates_unread(const char *path, char *out, size_t out_bytes)
 {
-    struct dt_csv csv;
+    DT_ENDED(dt_csv_finish) struct dt_csv csv = {0};
     *out = '\0';
-    dt_status status = rates_csv_read(path, &csv);
-    for (int i = 0; status == DT_OK && i < csv.column_count; i++)
+    DT_TRY(rates_csv_read(path, &csv));
+    for (int i = 0; i < csv.column_count; i++)
         if (!reads(&csv, i))
             dt_append(out, out_bytes, ", ", "%.64s", csv.names[i]);
-    dt_csv_finish(&csv);
-    return status;
+    return DT_OK;
 }
 
 /* ---- all of it ---- */

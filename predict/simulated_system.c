@@ -32,7 +32,7 @@ static const char *rates_of(const struct experiment *e)
 
 static dt_status find(const char *key, const char *folder, const char *name, const char *directory, struct simulated_file *out)
 {
-    char *text;
+    DT_FREED char *text = NULL;
     size_t length;
     dt_status status = dt_find_data_file(name, directory, out->path, sizeof out->path);
     if (status < 0)
@@ -41,7 +41,6 @@ static dt_status find(const char *key, const char *folder, const char *name, con
     if (status < 0)
         return fail_of_file(status, key, NULL);
     out->hash = dt_hash_fnv1a(text, length);
-    free(text);
     return DT_OK;
 }
 
@@ -278,22 +277,18 @@ dt_status simulated_machine_load(const struct experiment *e, struct simulated_ma
 
 dt_status simulated_system_create_on(const struct simulated_machine *machine, const struct experiment *e, struct simulated_system **out)
 {
-    struct simulated_system *s = calloc(1, sizeof *s);
+    DT_DESTROYED(simulated_system_destroy) struct simulated_system *s = calloc(1, sizeof *s);
     *out = NULL;
     DT_TRY(dt_allocated(s, "no host memory for a cluster"));
     s->cluster_file = machine->cluster_file;
     s->profile_file = machine->profile_file;
     s->cluster = machine->cluster;
     s->costs.profile = machine->profile;
-    dt_status status = check_profile(e, s);
-    DT_THEN(status, dt_sim_cluster_set_network(&s->cluster, e->network.gbit_per_s, e->network.latency_us));
-    DT_THEN(status, place(e, s));
-    DT_THEN(status, describe_device(e, s));
-    if (status < 0) {
-        simulated_system_destroy(s);
-        return status;
-    }
-    *out = s;
+    DT_TRY(check_profile(e, s));
+    DT_TRY(dt_sim_cluster_set_network(&s->cluster, e->network.gbit_per_s, e->network.latency_us));
+    DT_TRY(place(e, s));
+    DT_TRY(describe_device(e, s));
+    *out = DT_PASSED_ON(s);
     return DT_OK;
 }
 

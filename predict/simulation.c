@@ -187,21 +187,18 @@ struct replay {
 static dt_status add_group(const struct simulated_ranks *r, const struct simulated_group *group, struct dt_sim_engine *engine)
 {
     int number, count = 0;
-    int *places = malloc((size_t)group->count * sizeof *places);
-    bool *seen = calloc((size_t)r->count, sizeof *seen);
-    dt_status status = places && seen ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator of %d ranks", group->count);
-    for (int i = 0; status == DT_OK && i < group->count; i++) {
+    DT_FREED int *places = malloc((size_t)group->count * sizeof *places);
+    DT_FREED bool *seen = calloc((size_t)r->count, sizeof *seen);
+    DT_TRY(dt_allocated(places && seen, "no host memory for a communicator of %d ranks", group->count));
+    for (int i = 0; i < group->count; i++) {
         int place = r->part->stand_in[group->ranks[i]];
         if (!seen[place])
             places[count++] = place;
         seen[place] = true;
     }
-    DT_THEN(status, dt_sim_engine_add_group(engine, group->name, places, count, &number)); /* it numbers them in order, as here */
-    if (status == DT_OK)
-        dt_sim_engine_set_members(engine, number, group->ranks, group->count);
-    free(places);
-    free(seen);
-    return status;
+    DT_TRY(dt_sim_engine_add_group(engine, group->name, places, count, &number)); /* it numbers them in order, as here */
+    dt_sim_engine_set_members(engine, number, group->ranks, group->count);
+    return DT_OK;
 }
 
 static dt_status slow_link(const struct experiment *e, const struct replay *replay, int rank)
@@ -407,19 +404,16 @@ static void fill_steps(const struct experiment *e, const double seconds[RECORDED
 static dt_status find_storage(const struct experiment *e, const struct simulated_system *s, const struct symmetric_part *part,
                               struct simulated_ranks *ranks, struct measure_result *result)
 {
-    struct checkpoint_size *sizes = calloc((size_t)e->world_size, sizeof *sizes);
+    DT_FREED struct checkpoint_size *sizes = calloc((size_t)e->world_size, sizeof *sizes);
     DT_TRY(dt_allocated(sizes, "no host memory for what %d ranks save", e->world_size));
-    dt_status status = DT_OK;
     bool copies = e->strategy.mode->ranks != DP_RANKS_DIFFER;
-    for (int i = 0; i < e->world_size && status == DT_OK; i++) {
-        status = trainer_checkpoint_size(ranks->roles[ranks->ranks[part->stand_in[i]].role].trainer, &sizes[i]);
+    for (int i = 0; i < e->world_size; i++) {
+        DT_TRY(trainer_checkpoint_size(ranks->roles[ranks->ranks[part->stand_in[i]].role].trainer, &sizes[i]));
         if (copies && mesh_index(&part->mesh, mesh_group(&part->mesh, MESH_REPLICA), i) > 0)
             sizes[i].saved = 0;
     }
-    if (status == DT_OK)
-        storage_times_find(e, &s->cluster, s->placement.ranks_per_node, sizes, &result->storage);
-    free(sizes);
-    return status;
+    storage_times_find(e, &s->cluster, s->placement.ranks_per_node, sizes, &result->storage);
+    return DT_OK;
 }
 
 /* Free the program of a step that is not replayed again. */

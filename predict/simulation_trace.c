@@ -60,20 +60,19 @@ static void on_span(void *context, const struct dt_sim_span *span)
 dt_status simulation_trace_open(const struct dt_trace_wish *wish, const struct simulated_system *s, int world_size,
                                 struct simulation_trace **out, struct dt_sim_collector *collector)
 {
-    dt_status status;
     struct simulation_trace *t = calloc(1, sizeof *t);
     *out = NULL;
-    if (t) {
-        t->wish = *wish;
-        t->world_size = world_size;
-        t->named = calloc((size_t)world_size, sizeof *t->named);
-        t->held = calloc((size_t)world_size, sizeof *t->held);
+    DT_TRY(dt_allocated(t, "no host memory for a trace"));
+    *t = (struct simulation_trace){.wish = *wish,
+                                   .world_size = world_size,
+                                   .named = calloc((size_t)world_size, sizeof *t->named),
+                                   .held = calloc((size_t)world_size, sizeof *t->held)};
+    dt_status status = dt_allocated(t->named && t->held, "no host memory for a trace of %d ranks", world_size);
+    DT_THEN(status, dt_trace_open(wish->path, &t->trace));
+    if (status < 0) {
+        simulation_trace_close(t);
+        return status;
     }
-    if (!t || !t->named || !t->held) {
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a trace of %d ranks", world_size);
-        goto fail;
-    }
-    DT_TRY_ELSE(fail, status, dt_trace_open(wish->path, &t->trace));
     for (int rank = 0; rank < world_size; rank++) {
         char name[64];
         if (!dt_trace_has(wish, rank))
@@ -85,10 +84,6 @@ dt_status simulation_trace_open(const struct dt_trace_wish *wish, const struct s
     *collector = (struct dt_sim_collector){.context = t, .span = on_span};
     *out = t;
     return DT_OK;
-
-fail:
-    simulation_trace_close(t);
-    return status;
 }
 
 dt_status simulation_trace_close(struct simulation_trace *t)

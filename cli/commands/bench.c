@@ -176,19 +176,15 @@ static dt_status write_record(const struct command_options *o, const struct cali
     char hash[20];
     DT_FREED char *config_text = NULL, *line = NULL;
     const struct dt_sim_measured *m = &c->collectives.entries[index];
-    struct cJSON *config = config_of(o, m, beside);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *config = config_of(o, m, beside);
     DT_TRY(dt_allocated(config, "no memory for a record"));
-    dt_status status = dt_json_print(config, DT_JSON_SORTED, &config_text);
-    if (status < 0) {
-        dt_json_destroy(config);
-        return status;
-    }
+    DT_TRY(dt_json_print(config, DT_JSON_SORTED, &config_text));
     snprintf(hash, sizeof hash, "%016" PRIx64, dt_hash_fnv1a(config_text, strlen(config_text)));
     DT_DESTROYED(dt_json_destroy)
     struct cJSON *record =
         dt_json_object("schema_version: %d, config: %p, config_hash: %s, status: %s, error: %p, losses: %p, metrics: %p, "
                        "provenance: %p",
-                       DT_RECORD_SCHEMA_VERSION, config, hash, "ok", dt_json_text(NULL), dt_json_array(),
+                       DT_RECORD_SCHEMA_VERSION, DT_PASSED_ON(config), hash, "ok", dt_json_text(NULL), dt_json_array(),
                        metrics_of(m, &c->times[index], beside), cJSON_Duplicate(provenance, true));
     DT_TRY(dt_allocated(record, "no memory for a record"));
     DT_TRY(dt_json_print(record, DT_JSON_SPACED, &line));

@@ -62,11 +62,9 @@ static int run(int argc, char **argv)
         return EXIT_CODE_USAGE;
     }
     signals_install();
-    struct calibration *calibration = calloc(1, sizeof *calibration);
-    if (!calibration || dt_world_from_environment(&place) < 0 || dt_launch_rank_connect(argv[1], place.rank, &rank.link) < 0) {
-        free(calibration);
+    DT_FREED struct calibration *calibration = calloc(1, sizeof *calibration);
+    if (!calibration || dt_world_from_environment(&place) < 0 || dt_launch_rank_connect(argv[1], place.rank, &rank.link) < 0)
         return report_failure("calibrate-rank", EXIT_CODE_OTHER);
-    }
     rank.number = place.rank;
     struct means means = {0};
     dt_status status = measure(&rank, &place, &means, calibration);
@@ -80,7 +78,6 @@ static int run(int argc, char **argv)
     dt_device_destroy(means.device);
     dt_launch_rank_finish(rank.link);
     fflush(NULL);
-    free(calibration);
     dt_comm_library_finish();
     return EXIT_CODE_OK;
 }

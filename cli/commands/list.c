@@ -47,14 +47,13 @@ static dt_status print_models_of(const struct dt_model_family *family)
     table_column(t, TABLE_RIGHT, "parameters");
     table_column(t, TABLE_RIGHT, "GFLOP\n/%s", family->unit);
     table_column(t, TABLE_RIGHT, "state\nGiB");
-    for (const struct dt_model_preset *preset = family->presets; preset->name; preset++) {
-        dt_status status = add_model(t, preset, family);
-        if (status < 0) {
-            table_destroy(t);
-            return status;
-        }
-    }
-    return table_end(t, stdout);
+    dt_status status = DT_OK;
+    for (const struct dt_model_preset *preset = family->presets; preset->name; preset++)
+        DT_THEN(status, add_model(t, preset, family));
+    if (status == DT_OK)
+        return table_end(t, stdout);
+    table_destroy(t);
+    return status;
 }
 
 static dt_status print_models(void)

@@ -353,15 +353,11 @@ static dt_status fill(const struct planner_arguments *a, struct planner *p)
 
 dt_status planner_create(const struct planner_arguments *arguments, struct planner **out)
 {
-    struct planner *p = calloc(1, sizeof *p);
+    DT_DESTROYED(planner_destroy) struct planner *p = calloc(1, sizeof *p);
     *out = NULL;
     DT_TRY(dt_allocated(p, "no host memory for a plan"));
-    dt_status status = fill(arguments, p);
-    if (status < 0) {
-        planner_destroy(p);
-        return status;
-    }
-    *out = p;
+    DT_TRY(fill(arguments, p));
+    *out = DT_PASSED_ON(p);
     return DT_OK;
 }
 

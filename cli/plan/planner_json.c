@@ -91,16 +91,11 @@ dt_status planner_to_json(const struct planner *p, const struct planner_reasons 
     char rate[DT_RATE_KEY_BYTES];
     const char *key = dt_rate_key(p->base.model.family->unit, rate);
     const struct search_result *r = &p->result;
-    cJSON *plans = cJSON_CreateArray();
-    for (int place = 0; place < planner_shown(p); place++) {
-        dt_status status = add_plan(&plans, p, place);
-        if (status < 0) {
-            cJSON_Delete(plans);
-            return status;
-        }
-    }
-    *out = dt_json_object("plans: %p, why_not: %p, what_would_change_it: %p, confidence: %p", plans, lines_as_json(&reasons->not),
-                          lines_as_json(&reasons->changes), lines_as_json(&reasons->trusted));
+    DT_DESTROYED(dt_json_destroy) cJSON *plans = cJSON_CreateArray();
+    for (int place = 0; place < planner_shown(p); place++)
+        DT_TRY(add_plan(&plans, p, place));
+    *out = dt_json_object("plans: %p, why_not: %p, what_would_change_it: %p, confidence: %p", DT_PASSED_ON(plans),
+                          lines_as_json(&reasons->not), lines_as_json(&reasons->changes), lines_as_json(&reasons->trusted));
     if (reasons->rules.count > 0)
         dt_json_add(out, "rules: %p", rules_as_json(&reasons->rules, key));
     dt_json_add(out,
@@ -152,23 +147,18 @@ static void keep_alike(cJSON *common, const cJSON *other)
 
 static dt_status make_config(const struct planner *p, cJSON **out)
 {
-    cJSON *sweep = cJSON_CreateArray(), *config, *one;
+    DT_DESTROYED(dt_json_destroy) cJSON *sweep = cJSON_CreateArray();
+    cJSON *config, *one;
     *out = NULL;
     for (int place = 0; place < planner_shown(p); place++) {
-        dt_status status = config_of(p, place, &config);
-        if (status < 0) {
-            cJSON_Delete(sweep);
-            return status;
-        }
+        DT_TRY(config_of(p, place, &config));
         dt_json_append(&sweep, config);
     }
     *out = sweep ? cJSON_Duplicate(sweep->child, true) : NULL;
     cJSON_ArrayForEach(one, sweep) keep_alike(*out, one);
     cJSON_ArrayForEach(one, sweep) take_common(*out, one);
-    if (planner_shown(p) == 1)
-        cJSON_Delete(sweep);
-    else
-        dt_json_add(out, "sweep: %p", sweep);
+    if (planner_shown(p) != 1)
+        dt_json_add(out, "sweep: %p", DT_PASSED_ON(sweep));
     return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a plan's config");
 }
 

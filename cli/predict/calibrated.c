@@ -19,24 +19,24 @@ enum { RATES = 256, NAME_BYTES = 256, PATH_BYTES = 4096 };
 dt_status calibration_predict(const struct calibration_request *request, const char *cluster, int ranks, struct calibration *out)
 {
     char name[NAME_BYTES], path[PATH_BYTES];
-    struct dt_sim_cluster *machines = malloc(sizeof *machines);
+    DT_FREED struct dt_sim_cluster *machines = malloc(sizeof *machines);
     struct dt_sim_measured m;
     DT_TRY(dt_allocated(machines, "no host memory for a cluster"));
     dt_data_file_name("clusters", cluster, name, sizeof name);
-    dt_status status = dt_find_data_file(name, NULL, path, sizeof path);
-    DT_THEN(status, dt_sim_cluster_load(path, machines));
-    for (int i = 0; status == DT_OK && calibration_collective(request, i, &m); i++) {
+    DT_TRY(dt_find_data_file(name, NULL, path, sizeof path));
+    DT_TRY(dt_sim_cluster_load(path, machines));
+    for (int i = 0; calibration_collective(request, i, &m); i++) {
         const struct dt_sim_placement place = {.world_size = ranks,
                                                .ranks_per_node = ranks < machines->gpus_per_node ? ranks : machines->gpus_per_node};
         m.ranks = ranks;
         m.nodes = (ranks + place.ranks_per_node - 1) / place.ranks_per_node;
-        status = m.kind == DT_SIM_MESSAGE ? dt_fail(DT_ERR_INVALID, "--collective message: only with --device cpu or cuda")
-                                          : dt_sim_time_alone(machines, path, &place, (enum dt_sim_collective)m.kind, m.bytes, &m.seconds);
+        if (m.kind == DT_SIM_MESSAGE)
+            return dt_fail(DT_ERR_INVALID, "--collective message: only with --device cpu or cuda");
+        DT_TRY(dt_sim_time_alone(machines, path, &place, (enum dt_sim_collective)m.kind, m.bytes, &m.seconds));
         out->times[out->collectives.count] = (struct calibration_times){.count = 1, .alone_s = {m.seconds}};
         out->collectives.entries[out->collectives.count++] = m;
     }
-    free(machines);
-    return status;
+    return DT_OK;
 }
 
 /* Print the best rate of each product, and of copies. The "together" columns are one rank's rate

@@ -148,12 +148,13 @@ static dt_status play(const struct experiment_order *order, struct check_pipelin
 /* Describe each rank's layers: `parts` runs of consecutive layers. */
 static dt_status describe_stages(const struct experiment *e, const struct order_layout *layout, struct check_pipeline *out)
 {
-    int virtual_stages = out->stages * layout->parts, *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
+    int virtual_stages = out->stages * layout->parts;
+    DT_FREED int *first_layer = malloc(((size_t)virtual_stages + 1) * sizeof *first_layer);
     struct mesh_shape mesh = e->strategy.mesh;
     double tokens = (double)e->batch_size * mesh_count(&mesh, MESH_ON_MODEL) / mesh.size[MESH_CONTEXT] * dt_model_units(&e->model);
-    dt_status status = dt_allocated(first_layer, "no memory for %d stages", virtual_stages);
-    DT_THEN(status, experiment_partition(e, virtual_stages, first_layer));
-    for (int rank = 0; status == DT_OK && rank < out->stages; rank++) {
+    DT_TRY(dt_allocated(first_layer, "no memory for %d stages", virtual_stages));
+    DT_TRY(experiment_partition(e, virtual_stages, first_layer));
+    for (int rank = 0; rank < out->stages; rank++) {
         struct check_stage *stage = &out->ranks[rank];
         stage->compute_s = NAN;
         for (int i = 0; i < layout->parts; i++) {
@@ -169,30 +170,25 @@ static dt_status describe_stages(const struct experiment *e, const struct order_
             stage->flops_per_step += 3 * (double)size.forward_flops * tokens;
         }
     }
-    free(first_layer);
-    return status;
+    return DT_OK;
 }
 
 static dt_status check_order(const struct experiment *e, struct check_pipeline *out)
 {
-    struct experiment_order order;
-    dt_status status = experiment_order_init(&order, e);
-    if (status == DT_OK && order.shape.stages > 1) {
-        out->stages = order.shape.stages;
-        struct order_layout layout;
-        out->kept = calloc((size_t)out->stages, sizeof *out->kept);
-        out->ranks = calloc((size_t)out->stages, sizeof *out->ranks);
-        if (!out->kept || !out->ranks)
-            status = dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d ranks", out->stages);
-        else
-            status = order.row->kept && order.row->bubble ? ask_source(&order, out) : play(&order, out);
-        if (order.row->tell)
-            order.row->tell(&order.shape, out->tried, sizeof out->tried);
-        DT_THEN(status, pipeline_order_layout(order.row, &order.shape, &layout));
-        DT_THEN(status, describe_stages(e, &layout, out));
-    }
-    experiment_order_finish(&order);
-    return status;
+    DT_ENDED(experiment_order_finish) struct experiment_order order = {0};
+    struct order_layout layout;
+    DT_TRY(experiment_order_init(&order, e));
+    if (order.shape.stages <= 1)
+        return DT_OK;
+    out->stages = order.shape.stages;
+    out->kept = calloc((size_t)out->stages, sizeof *out->kept);
+    out->ranks = calloc((size_t)out->stages, sizeof *out->ranks);
+    DT_TRY(dt_allocated(out->kept && out->ranks, "no memory for %d ranks", out->stages));
+    DT_TRY(order.row->kept && order.row->bubble ? ask_source(&order, out) : play(&order, out));
+    if (order.row->tell)
+        order.row->tell(&order.shape, out->tried, sizeof out->tried);
+    DT_TRY(pipeline_order_layout(order.row, &order.shape, &layout));
+    return describe_stages(e, &layout, out);
 }
 
 /* ---- all of it ---- */
@@ -351,13 +347,11 @@ static dt_status predict_step(const struct experiment *e, const struct simulated
 /* Does the cluster file at `path` describe this machine? The folder may have another machine's. */
 static bool is_this_machine(const char *path)
 {
-    struct dt_sim_cluster *cluster = malloc(sizeof *cluster);
+    DT_FREED struct dt_sim_cluster *cluster = malloc(sizeof *cluster);
     char name[sizeof cluster->gpu.name];
     dt_machine_processor_name(name, sizeof name);
-    bool same = cluster && dt_sim_cluster_load(path, cluster) == DT_OK && cluster->gpu.architecture == DT_SIM_CPU &&
-                strcmp(cluster->gpu.name, name) == 0;
-    free(cluster);
-    return same;
+    return cluster && dt_sim_cluster_load(path, cluster) == DT_OK && cluster->gpu.architecture == DT_SIM_CPU &&
+           strcmp(cluster->gpu.name, name) == 0;
 }
 
 /* Make the experiment as device sim predicts it from a calibration. Returns false without a
@@ -380,15 +374,12 @@ static bool find_calibration(const struct experiment *e, struct experiment *pred
 
 static dt_status predict_here(const struct experiment *e, struct check *out)
 {
-    struct simulated_system *system;
-    struct experiment *predicted = malloc(sizeof *predicted);
+    DT_DESTROYED(simulated_system_destroy) struct simulated_system *system = NULL;
+    DT_FREED struct experiment *predicted = malloc(sizeof *predicted);
     DT_TRY(dt_allocated(predicted, "no host memory for a check"));
-    dt_status status = DT_OK;
-    if (out->fits && find_calibration(e, predicted, &system)) {
-        status = predict_step(predicted, system, out);
-        simulated_system_destroy(system);
-    }
-    free(predicted);
+    if (!out->fits || !find_calibration(e, predicted, &system))
+        return DT_OK;
+    dt_status status = predict_step(predicted, system, out);
     return status == DT_ERR_HOST_MEMORY ? status : DT_OK; /* an experiment that the calibration cannot predict can still run */
 }
 
@@ -497,16 +488,13 @@ static struct cJSON *training_as_json(const struct check *check)
 
 static dt_status add_check(struct cJSON **array, const struct experiment *e, const struct check *check)
 {
-    struct cJSON *config, *notes = dt_json_array();
+    struct cJSON *config, *notes;
     char key[40];
     snprintf(key, sizeof key, "%ss_per_step", e->model.family->unit);
+    DT_TRY(experiment_to_tree(e, &config));
+    notes = dt_json_array();
     for (int i = 0; i < check->note_count; i++)
         dt_json_append(&notes, dt_json_text(check->notes[i]));
-    dt_status status = experiment_to_tree(e, &config);
-    if (status < 0) {
-        dt_json_destroy(notes);
-        return status;
-    }
     dt_json_append(array,
                    dt_json_object("config: %p, config_hash: %s, parameters: %g, %s: %g, flops_per_step: %g, fits: %hhd, "
                                   "predicted_step_s: %g, predicted_training_s: %p, predicted_peak_bytes: %p, predicted_host_peak_bytes: "
@@ -522,13 +510,8 @@ static dt_status add_check(struct cJSON **array, const struct experiment *e, con
 
 dt_status check_print_json(const struct experiment_list *experiments, const struct check *checks, FILE *to)
 {
-    struct cJSON *array = dt_json_array();
-    for (int i = 0; i < experiments->count; i++) {
-        dt_status status = add_check(&array, &experiments->all[i], &checks[i]);
-        if (status < 0) {
-            dt_json_destroy(array);
-            return status;
-        }
-    }
-    return dt_json_write(array, to);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *array = dt_json_array();
+    for (int i = 0; i < experiments->count; i++)
+        DT_TRY(add_check(&array, &experiments->all[i], &checks[i]));
+    return dt_json_write(DT_PASSED_ON(array), to);
 }

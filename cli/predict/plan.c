@@ -221,16 +221,13 @@ static struct cJSON *action_as_json(const struct plan *plan, const struct action
 
 static dt_status add_rank(struct cJSON **array, const struct experiment *e, int rank)
 {
-    struct plan plan;
-    dt_status status = rank_plan(e, rank, &plan);
-    if (status == DT_OK) {
-        struct cJSON *actions = dt_json_array();
-        for (int i = 0; i < plan.count; i++)
-            dt_json_append(&actions, action_as_json(&plan, &plan.actions[i]));
-        dt_json_append(array, dt_json_object("rank: %d, stage: %d, slots: %d, actions: %p", rank, plan.stage, plan.slots, actions));
-    }
-    plan_finish(&plan);
-    return status;
+    DT_ENDED(plan_finish) struct plan plan = {0};
+    DT_TRY(rank_plan(e, rank, &plan));
+    struct cJSON *actions = dt_json_array();
+    for (int i = 0; i < plan.count; i++)
+        dt_json_append(&actions, action_as_json(&plan, &plan.actions[i]));
+    dt_json_append(array, dt_json_object("rank: %d, stage: %d, slots: %d, actions: %p", rank, plan.stage, plan.slots, actions));
+    return DT_OK;
 }
 
 static dt_status add_experiment(struct cJSON **array, const struct experiment *e)
@@ -252,15 +249,10 @@ static dt_status add_experiment(struct cJSON **array, const struct experiment *e
 
 dt_status plan_print_json(const struct experiment_list *experiments, FILE *to)
 {
-    struct cJSON *array = dt_json_array();
-    for (int i = 0; i < experiments->count; i++) {
-        dt_status status = add_experiment(&array, &experiments->all[i]);
-        if (status < 0) {
-            dt_json_destroy(array);
-            return status;
-        }
-    }
-    return dt_json_write(array, to);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *array = dt_json_array();
+    for (int i = 0; i < experiments->count; i++)
+        DT_TRY(add_experiment(&array, &experiments->all[i]));
+    return dt_json_write(DT_PASSED_ON(array), to);
 }
 
 /* ---- `dtbench check --plan --times`: the times ---- */
@@ -391,21 +383,18 @@ static dt_status print_ranks(const struct timed_plan *t, FILE *to)
 
 dt_status plan_print_times(const struct experiment *e, const struct plan_times *times, FILE *to)
 {
-    struct timed_plan t;
-    dt_status status = timed_plan_init(&t, e, times);
-    if (status == DT_OK) {
-        line_print(
-            to, "%s: order %s, %d stages, %d micro-batches; forward %g ms, backward %g ms for inputs and %g ms for weights, messages %g ms",
-            e->name, t.order, t.stages, t.micro_batches, times->forward, times->backward_input, times->backward_weight, times->send);
-        fputc('\n', to);
-        status = print_ranks(&t, to);
-        fputc('\n', to);
-        line_print(to, "makespan %.3f ms, bubble %.4f: of the rank that takes longest from its first pass to its last",
-                   plan_makespan(t.ranks, t.stages), plan_bubble(t.ranks, t.stages));
-        line_print(
-            to, "note: the times are for a micro-batch through all layers of a rank, and do not depend on the config's model and device");
-    }
-    timed_plan_finish(&t);
+    DT_ENDED(timed_plan_finish) struct timed_plan t = {0};
+    DT_TRY(timed_plan_init(&t, e, times));
+    line_print(to,
+               "%s: order %s, %d stages, %d micro-batches; forward %g ms, backward %g ms for inputs and %g ms for weights, messages %g ms",
+               e->name, t.order, t.stages, t.micro_batches, times->forward, times->backward_input, times->backward_weight, times->send);
+    fputc('\n', to);
+    dt_status status = print_ranks(&t, to);
+    fputc('\n', to);
+    line_print(to, "makespan %.3f ms, bubble %.4f: of the rank that takes longest from its first pass to its last",
+               plan_makespan(t.ranks, t.stages), plan_bubble(t.ranks, t.stages));
+    line_print(to,
+               "note: the times are for a micro-batch through all layers of a rank, and do not depend on the config's model and device");
     return status;
 }
 
@@ -413,11 +402,11 @@ dt_status plan_print_times(const struct experiment *e, const struct plan_times *
 
 static dt_status timed_plan_as_json(const struct experiment *e, const struct plan_times *times, struct cJSON **out)
 {
-    struct timed_plan t;
+    DT_ENDED(timed_plan_finish) struct timed_plan t = {0};
+    DT_TRY(timed_plan_init(&t, e, times));
     struct cJSON *ranks = dt_json_array();
-    dt_status status = timed_plan_init(&t, e, times);
-    double makespan = status == DT_OK ? plan_makespan(t.ranks, t.stages) : 0, bubble = status == DT_OK ? plan_bubble(t.ranks, t.stages) : 0;
-    for (int i = 0; status == DT_OK && i < t.stages; i++) {
+    double makespan = plan_makespan(t.ranks, t.stages), bubble = plan_bubble(t.ranks, t.stages);
+    for (int i = 0; i < t.stages; i++) {
         const struct rank_time *r = &t.ranks[i];
         dt_json_append(&ranks,
                        dt_json_object("rank: %d, begin_ms: %g, end_ms: %g, busy_ms: %g, bubble: %g, kept_micro_batches: %g, "
@@ -427,25 +416,18 @@ static dt_status timed_plan_as_json(const struct experiment *e, const struct pla
     *out = dt_json_object("name: %s, config_hash: %s, plan: {order: %s, stages: %d, micro_batches: %d, makespan_ms: %g, "
                           "bubble: %g, ranks: %p}",
                           e->name, e->hash, t.order, t.stages, t.micro_batches, makespan, bubble, ranks);
-    timed_plan_finish(&t);
-    return status;
+    return DT_OK;
 }
 
 dt_status plan_print_times_json(const struct experiment_list *experiments, const struct plan_times *times, FILE *to)
 {
-    int count = experiments->count;
-    struct cJSON *array = dt_json_array(), *plan = NULL;
-    dt_status status = DT_OK;
-    for (int i = 0; i < count && status == DT_OK; i++) {
-        status = timed_plan_as_json(&experiments->all[i], times, &plan);
-        if (count > 1)
-            dt_json_append(&array, plan);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *array = dt_json_array();
+    struct cJSON *plan;
+    for (int i = 0; i < experiments->count; i++) {
+        DT_TRY(timed_plan_as_json(&experiments->all[i], times, &plan));
+        if (experiments->count == 1)
+            return dt_json_write(plan, to);
+        dt_json_append(&array, plan);
     }
-    struct cJSON *all = count > 1 ? array : plan;
-    if (all != array)
-        dt_json_destroy(array);
-    if (status == DT_OK)
-        return dt_json_write(all, to);
-    dt_json_destroy(all);
-    return status;
+    return dt_json_write(DT_PASSED_ON(array), to);
 }

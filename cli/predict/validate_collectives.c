@@ -18,7 +18,7 @@
 
 dt_status validate_is_collectives(const char *path, bool *out)
 {
-    struct dt_csv csv;
+    DT_ENDED(dt_csv_finish) struct dt_csv csv = {0};
     struct rates_columns columns;
     *out = false;
     if (strcmp(path, "-") == 0)
@@ -26,7 +26,6 @@ dt_status validate_is_collectives(const char *path, bool *out)
     dt_status status = rates_csv_read(path, &csv);
     if (status == DT_OK)
         *out = rates_find_columns(&csv, &columns);
-    dt_csv_finish(&csv);
     return status == DT_ERR_INVALID ? DT_OK : status; /* not this kind of table: its reader reports what is wrong */
 }
 
@@ -99,14 +98,13 @@ static dt_status predict_rows(const char *cluster, struct validate_collectives *
 dt_status validate_collectives_predict(const char *path, const char *cluster, const char *const *where, int where_count,
                                        struct validate_collectives *out)
 {
-    struct dt_csv csv;
+    DT_ENDED(dt_csv_finish) struct dt_csv csv = {0};
     *out = (struct validate_collectives){0};
-    dt_status status = rates_csv_read(path, &csv);
-    DT_THEN(status, validate_where(&csv, path, where, where_count));
-    DT_THEN(status, read_rows(path, &csv, out));
-    DT_THEN(status, rates_unread(path, out->unused, sizeof out->unused));
-    dt_csv_finish(&csv);
-    return status == DT_OK ? predict_rows(cluster, out) : status;
+    DT_TRY(rates_csv_read(path, &csv));
+    DT_TRY(validate_where(&csv, path, where, where_count));
+    DT_TRY(read_rows(path, &csv, out));
+    DT_TRY(rates_unread(path, out->unused, sizeof out->unused));
+    return predict_rows(cluster, out);
 }
 
 void validate_collectives_finish(struct validate_collectives *c)

@@ -71,16 +71,13 @@ static char *simulated_text(const struct record_facts *record, const struct vali
         const char *key, *value;
     } changes[] = {{"device", "sim"}, {"cluster", system->cluster}, {"profile", system->profile}};
     char *text = NULL;
-    cJSON *config = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(record->json, "config"), true);
+    DT_DESTROYED(dt_json_destroy) cJSON *config = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(record->json, "config"), true);
     bool complete = config != NULL;
     for (size_t i = 0; complete && i < sizeof changes / sizeof *changes; i++) {
         cJSON_DeleteItemFromObjectCaseSensitive(config, changes[i].key);
         complete = cJSON_AddStringToObject(config, changes[i].key, changes[i].value) != NULL;
     }
-    if (complete && dt_json_print(config, DT_JSON_COMPACT, &text) < 0)
-        text = NULL;
-    cJSON_Delete(config);
-    return text;
+    return complete && dt_json_print(config, DT_JSON_COMPACT, &text) == DT_OK ? text : NULL;
 }
 
 /* Why a record is not a measured run; "": it is one. A run out of memory is a result. */
@@ -244,6 +241,7 @@ static int replica_gpus(const struct measured_run *run)
 static char *config_text(const struct validate_system *system, const struct measured_run *run, double peak_bytes)
 {
     char *text = NULL;
+    DT_DESTROYED(dt_json_destroy)
     cJSON *config = dt_json_object("name: %s, device: %s, cluster: %s, world_size: %d, paradigm: %s, batch_size: %g, "
                                    "straddle_nodes: %hhd, more_nodes: %hhd, loss: %s, activation: %s, model: %p",
                                    "measured", "sim", system->cluster, run->gpus, paradigm_name(run->paradigm),
@@ -270,10 +268,7 @@ static char *config_text(const struct validate_system *system, const struct meas
                     run->gather == 1 ? "step" : "micro_batch");
     if (parameters_offloaded(run, peak_bytes))
         dt_json_add(&config, "parameter_offload: %hhd", (bool)true);
-    if (config && dt_json_print(config, DT_JSON_COMPACT, &text) < 0)
-        text = NULL;
-    cJSON_Delete(config);
-    return text;
+    return config && dt_json_print(config, DT_JSON_COMPACT, &text) == DT_OK ? text : NULL;
 }
 
 static const char paradigm_key[] = "paradigm=";
@@ -492,7 +487,7 @@ static void gpu_model(const char *name, char out[16])
 static dt_status note_other_gpus(const struct measured_table *t, const char *cluster, struct validate_rows *rows)
 {
     char name[256], path[4096], model[16];
-    struct dt_sim_cluster *machines = calloc(1, sizeof *machines);
+    DT_FREED struct dt_sim_cluster *machines = calloc(1, sizeof *machines);
     DT_TRY(dt_allocated(machines, "no host memory for a cluster"));
     dt_data_file_name("clusters", cluster, name, sizeof name);
     if (dt_find_data_file(name, NULL, path, sizeof path) == DT_OK && dt_sim_cluster_load(path, machines) == DT_OK)
@@ -507,7 +502,6 @@ static dt_status note_other_gpus(const struct measured_table *t, const char *clu
             snprintf(note + used, room - used, "%sgpu \"%.32s\" is predicted as %.48s, the cluster's", used ? "; " : "", told,
                      machines->gpu.name);
     }
-    free(machines);
     return DT_OK;
 }
 
@@ -523,15 +517,13 @@ static bool sums_gradients(const char *profile)
 
 static dt_status read_table(const char *path, const struct validate_system *system, struct validate_rows *out)
 {
-    struct measured_table table;
-    dt_status status = measured_table_read(path, &table);
-    DT_THEN(status, validate_where(&table.csv, path, system->where, system->where_count));
+    DT_ENDED(measured_table_finish) struct measured_table table = {0};
+    DT_TRY(measured_table_read(path, &table));
+    DT_TRY(validate_where(&table.csv, path, system->where, system->where_count));
     table.profile_sums = system->profile && sums_gradients(system->profile);
     table.paradigm = table.is_study ? NULL : paradigm_set(system);
-    DT_THEN(status, read_rows(&table, system, out));
-    DT_THEN(status, note_other_gpus(&table, system->cluster, out));
-    measured_table_finish(&table);
-    return status;
+    DT_TRY(read_rows(&table, system, out));
+    return note_other_gpus(&table, system->cluster, out);
 }
 
 dt_status validate_rows_read(const char *path, const struct validate_system *system, struct validate_rows *out)

@@ -167,23 +167,17 @@ static void *predict_some(void *context)
 
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context)
 {
-    int *first = malloc(((size_t)rows->count + 1) * sizeof *first);
-    struct simulated_machine *machine = calloc(1, sizeof *machine);
+    DT_FREED int *first = malloc(((size_t)rows->count + 1) * sizeof *first);
+    DT_FREED struct simulated_machine *machine = calloc(1, sizeof *machine);
     struct predicting p = {
         .rows = rows, .first = first, .stop = stop, .context = context, .machine = machine, .lock = PTHREAD_MUTEX_INITIALIZER};
-    if (!first || !machine) {
-        free(first);
-        free(machine);
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d rows", rows->count);
-    }
+    DT_TRY(dt_allocated(first && machine, "no host memory for %d rows", rows->count));
     for (int i = 0; i < rows->count; i++)
         first[i] = rows->rows[i].outcome == VALIDATE_SKIPPED ? i : find_first(rows, i);
     dt_threads_run(dt_machine_processors(), predict_some, &p);
     for (int i = 0; i < rows->count; i++)
         if (first[i] < i)
             take_over(&rows->rows[i], &rows->rows[first[i]]);
-    free(first);
-    free(machine);
     return p.failure < 0 ? dt_fail(p.failure, "%s", p.error) : DT_OK;
 }
 
@@ -404,18 +398,16 @@ dt_status validate_summarize(const struct validate_rows *rows, struct validate_s
         for (int rank = next_rank(rows, key, -1); rank != INT32_MAX; rank = next_rank(rows, key, rank))
             groups++;
     out->groups = calloc((size_t)groups, sizeof *out->groups);
-    double *scratch = malloc(2 * (size_t)rows->count * sizeof *scratch);
-    dt_status status = out->groups && scratch ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a summary of %d rows", rows->count);
-    for (int key = 0; key < KEYS && status == DT_OK; key++)
-        for (int rank = next_rank(rows, key, -1); rank != INT32_MAX && status == DT_OK; rank = next_rank(rows, key, rank))
-            status = summarize_group(rows, key, rank, scratch, &out->groups[out->group_count++]);
-    if (status == DT_OK)
-        find_winners(rows, &out->winners);
+    DT_FREED double *scratch = malloc(2 * (size_t)rows->count * sizeof *scratch);
+    DT_TRY(dt_allocated(out->groups && scratch, "no memory for a summary of %d rows", rows->count));
+    for (int key = 0; key < KEYS; key++)
+        for (int rank = next_rank(rows, key, -1); rank != INT32_MAX; rank = next_rank(rows, key, rank))
+            DT_TRY(summarize_group(rows, key, rank, scratch, &out->groups[out->group_count++]));
+    find_winners(rows, &out->winners);
     find_choices(rows, &out->choices);
     count_fits(rows, &out->fits);
     count_intervals(rows, &out->intervals);
-    free(scratch);
-    return status;
+    return DT_OK;
 }
 
 void validate_summary_finish(struct validate_summary *summary)

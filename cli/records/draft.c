@@ -181,8 +181,9 @@ static void remove_draft(const char *path)
  * Closes `fd`, and thereby releases the lock. */
 static dt_status adopt(const char *path, int fd, struct dt_record_file *file, int *count)
 {
-    char *line = NULL;
+    DT_FREED char *line = NULL;
     size_t size = 0;
+    dt_status status = DT_OK;
     FILE *draft = fdopen(fd, "r");
     if (!draft) {
         close(fd);
@@ -191,18 +192,13 @@ static dt_status adopt(const char *path, int fd, struct dt_record_file *file, in
     ssize_t bytes = getline(&line, &size, draft);
     if (bytes > 0) {
         line[strcspn(line, "\n")] = 0;
-        dt_status status = dt_record_append(file, line);
-        if (status < 0) {
-            free(line);
-            fclose(draft);
-            return status;
-        }
-        ++*count;
+        status = dt_record_append(file, line);
+        *count += status == DT_OK;
     }
-    free(line);
-    remove_draft(path);
+    if (status == DT_OK)
+        remove_draft(path);
     fclose(draft);
-    return DT_OK;
+    return status;
 }
 
 dt_status drafts_adopt(const char *records, struct dt_record_file *file, int *count)

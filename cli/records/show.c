@@ -238,22 +238,17 @@ static dt_status read_steps(const struct show *s, int line, int rate, struct com
     DT_TRY(dt_allocated(out->run_s, "no memory for steps"));
     for (int i = 0; i < its->runs; i++) {
         int row = s->lines.rows[its->begin + i], count;
-        struct cJSON *record;
-        double *step_s;
+        DT_DESTROYED(dt_json_destroy) struct cJSON *record = NULL;
+        DT_FREED double *step_s = NULL;
         DT_TRY(results_record(s->results, row, &record));
-        dt_status status = dt_json_read_numbers(dt_json_at(record, "metrics.step_s.all"), &step_s, &count);
-        dt_json_destroy(record);
-        DT_TRY(status);
+        DT_TRY(dt_json_read_numbers(dt_json_at(record, "metrics.step_s.all"), &step_s, &count));
         double median_s = results_number(s->results, row, results_find(s->results, "step_s")),
                units = results_number(s->results, row, rate) * median_s;
-        if (!dt_resize(&out->step_s, ((size_t)out->count + (size_t)count + 1) * sizeof *out->step_s)) {
-            free(step_s);
-            return dt_fail(DT_ERR_HOST_MEMORY, "no memory for steps");
-        }
+        DT_TRY(
+            dt_allocated(dt_resize(&out->step_s, ((size_t)out->count + (size_t)count + 1) * sizeof *out->step_s), "no memory for steps"));
         for (int k = 0; k < count; k++)
             out->step_s[out->count++] = step_s[k] / units;
         out->run_s[out->runs++] = median_s / units;
-        free(step_s);
     }
     return DT_OK;
 }

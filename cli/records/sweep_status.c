@@ -301,19 +301,15 @@ static int match(struct sweep_status *sweep, struct dt_place *places, const stru
 static dt_status take_experiments(struct sweep_statuses *statuses, const struct experiment_list *experiments)
 {
     struct sweep_status *sweep = statuses->sweeps;
-    struct sweep_identity identity;
+    DT_ENDED(sweep_identity_finish) struct sweep_identity identity = {0};
     DT_TRY(sweep_identity_init(&identity, experiments));
     memcpy(sweep->id, identity.id, sizeof sweep->id);
     statuses->experiments = malloc(((size_t)identity.count + 1) * sizeof *statuses->experiments);
-    dt_status status = statuses->experiments ? new_items(sweep, identity.count)
-                                             : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", identity.count);
-    if (status < 0)
-        goto end;
+    DT_TRY(dt_allocated(statuses->experiments, "no memory for a sweep of %d experiments", identity.count));
+    DT_TRY(new_items(sweep, identity.count));
     for (int i = experiments->count - 1; i >= 0; i--)
         sweep->items[identity.index[i]].experiment = &experiments->all[i];
-end:
-    sweep_identity_finish(&identity);
-    return status;
+    return DT_OK;
 }
 
 static dt_status find_of_config(const struct record_set *set, const int *chosen, int chosen_count,
@@ -371,16 +367,12 @@ static dt_status find_of_records(const struct record_set *set, const int *chosen
 
 dt_status sweep_statuses_find(const struct record_set *set, const struct experiment_list *experiments, struct sweep_statuses *out)
 {
-    int chosen_count, *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
+    int chosen_count;
+    DT_FREED int *chosen = malloc(((size_t)set->count + 1) * sizeof *chosen);
     *out = (struct sweep_statuses){0};
     DT_TRY(dt_allocated(chosen, "no memory for %d records", set->count));
-    dt_status status = record_set_newest(set, chosen, &chosen_count);
-    if (status < 0)
-        goto end;
-    status = experiments ? find_of_config(set, chosen, chosen_count, experiments, out) : find_of_records(set, chosen, chosen_count, out);
-end:
-    free(chosen);
-    return status;
+    DT_TRY(record_set_newest(set, chosen, &chosen_count));
+    return experiments ? find_of_config(set, chosen, chosen_count, experiments, out) : find_of_records(set, chosen, chosen_count, out);
 }
 
 void sweep_statuses_finish(struct sweep_statuses *statuses)

@@ -91,10 +91,9 @@ int calibration_command(const char *command, const char *ranks, enum exit_code w
         return report_failure(command, EXIT_CODE_USAGE);
     }
     signals_install();
-    struct calibration *calibration = calloc(1, sizeof *calibration);
+    DT_FREED struct calibration *calibration = calloc(1, sizeof *calibration);
     dt_status status = dt_allocated(calibration, "no host memory for a calibration");
     DT_THEN(status, work(options, &world, calibration));
-    free(calibration);
     if (status < 0)
         return report_failure(command, status == DT_ERR_INVALID ? wrong : signals_exit_code(status));
     dt_comm_library_finish();

@@ -171,23 +171,21 @@ static const struct rank_entry *entry_of(const char *all, size_t bytes, int rank
 
 static dt_status check_placement(struct sweep *s, const char *all, size_t bytes)
 {
-    struct placement_rank *ranks = calloc((size_t)s->world.size, sizeof *ranks);
-    dt_status status = DT_OK;
+    DT_FREED struct placement_rank *ranks = calloc((size_t)s->world.size, sizeof *ranks);
     DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", s->world.size));
     for (int rank = 0; rank < s->world.size; rank++)
         ranks[rank] = entry_of(all, bytes, rank)->place;
-    for (int i = 0; status == DT_OK && i < s->distinct; i++)
+    for (int i = 0; i < s->distinct; i++)
         if (!s->outcomes[i].elsewhere && !experiment_is_simulated(sweep_experiment(s, i))) /* otherwise these ranks do not run it */
-            status = placement_check(sweep_experiment(s, i), i + 1, s->distinct, ranks);
+            DT_TRY(placement_check(sweep_experiment(s, i), i + 1, s->distinct, ranks));
     int hidden = placement_hidden_gpus(ranks, s->world.size);
-    if (status == DT_OK && hidden >= 0 && s->world.rank == 0)
+    if (hidden >= 0 && s->world.rank == 0)
         progress_note(
             &s->progress,
             "rank %d sees one GPU, and node %s has several ranks: GPUs that a launcher hides from each other (--gpus-per-task) may talk "
             "through host memory instead of NVLink; start with srun --gpus-per-node=N --gpu-bind=none",
             hidden, ranks[hidden].node);
-    free(ranks);
-    return status;
+    return DT_OK;
 }
 
 /* Does any of the experiments run on GPUs? */
@@ -219,12 +217,9 @@ static void find_place(const struct sweep *s, struct placement_rank *out)
 dt_status rendezvous_check(struct sweep *s, enum exit_code *code)
 {
     size_t bytes = (sizeof(struct rank_entry) + (size_t)s->count + 7) / 8 * 8;
-    char *mine = calloc(1, bytes), *all = calloc((size_t)s->world.size, bytes);
-    if (!mine || !all) {
-        free(mine);
-        free(all);
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", s->world.size);
-    }
+    DT_FREED char *mine = calloc(1, bytes);
+    DT_FREED char *all = calloc((size_t)s->world.size, bytes);
+    DT_TRY(dt_allocated(mine && all, "no host memory for %d ranks", s->world.size));
     struct rank_entry *entry = (struct rank_entry *)(void *)mine;
     char *skipped = mine + sizeof *entry;
     find_place(s, &entry->place);
@@ -233,17 +228,12 @@ dt_status rendezvous_check(struct sweep *s, enum exit_code *code)
     for (int i = 0; i < s->count; i++)
         skipped[i] = s->outcomes[i].skipped;
     const struct experiment *first = sweep_experiment(s, 0);
-    dt_status status = run_inside_gather(first, &s->world, first->timeout.init_s, mine, bytes, all);
-    if (status == DT_OK) {
-        *code = (enum exit_code)entry_of(all, bytes, 0)->code;
-        s->limited = entry_of(all, bytes, 0)->limited;
-        for (int i = 0; i < s->count; i++)
-            s->outcomes[i].skipped = all[sizeof *entry + (size_t)i];
-        status = *code == EXIT_CODE_OK ? check_placement(s, all, bytes) : DT_OK;
-    }
-    free(mine);
-    free(all);
-    return status;
+    DT_TRY(run_inside_gather(first, &s->world, first->timeout.init_s, mine, bytes, all));
+    *code = (enum exit_code)entry_of(all, bytes, 0)->code;
+    s->limited = entry_of(all, bytes, 0)->limited;
+    for (int i = 0; i < s->count; i++)
+        s->outcomes[i].skipped = all[sizeof *entry + (size_t)i];
+    return *code == EXIT_CODE_OK ? check_placement(s, all, bytes) : DT_OK;
 }
 
 /* Does any of the experiments have ranks that meet over TCP? */

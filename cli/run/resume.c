@@ -157,19 +157,17 @@ static void find_in_group(const struct dt_place *begin, const struct dt_place *e
 dt_status scaling_find(const struct experiment_list *experiments, int *fewest)
 {
     int count = experiments->count, found;
-    struct size *sizes = malloc((size_t)count * sizeof *sizes);
-    struct dt_place *places = malloc((size_t)count * sizeof *places);
-    dt_status status = dt_allocated(sizes && places, "no memory to compare %d experiments", count);
-    for (int i = 0; i < count && status == DT_OK; i++)
+    DT_FREED struct size *sizes = malloc((size_t)count * sizeof *sizes);
+    DT_FREED struct dt_place *places = malloc((size_t)count * sizeof *places);
+    DT_TRY(dt_allocated(sizes && places, "no memory to compare %d experiments", count));
+    for (int i = 0; i < count; i++)
         sizes[i] = (struct size){experiments->all[i].paradigm, experiments->all[i].world_size};
-    for (int kind = 0; kind < PARADIGM_COUNT && status == DT_OK; kind++) {
-        status = find_places(experiments, sizes, (enum paradigm_kind)kind, places, &found);
-        for (int begin = 0, end; status == DT_OK && begin < found; begin = end) {
+    for (int kind = 0; kind < PARADIGM_COUNT; kind++) {
+        DT_TRY(find_places(experiments, sizes, (enum paradigm_kind)kind, places, &found));
+        for (int begin = 0, end; begin < found; begin = end) {
             end = dt_places_end(places, found, begin);
             find_in_group(places + begin, places + end, sizes, (enum paradigm_kind)kind, fewest);
         }
     }
-    free(places);
-    free(sizes);
-    return status;
+    return DT_OK;
 }

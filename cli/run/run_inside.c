@@ -318,17 +318,14 @@ static dt_status gather_over_tcp(const struct dt_world *place, double timeout_s,
                                         .timeout_s = timeout_s};
     DT_TRY(dt_world_meeting_point(place, address, &where.port));
     DT_TRY(dt_secret_of_job(place, &secret));
-    int *ranks = calloc((size_t)place->size, sizeof *ranks);
+    DT_FREED int *ranks = calloc((size_t)place->size, sizeof *ranks);
     DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", place->size));
     for (int i = 0; i < place->size; i++)
         ranks[i] = i;
     struct dt_rendezvous_group world = {.ranks = ranks, .size = place->size, .rank = place->rank};
-    dt_status status = dt_rendezvous_create(&where, &rendezvous);
-    if (status == DT_OK) {
-        status = dt_rendezvous_all_gather(rendezvous, &world, "the ranks' rendezvous", mine, bytes, all, timeout_s);
-        dt_rendezvous_destroy(rendezvous, status == DT_OK);
-    }
-    free(ranks);
+    DT_TRY(dt_rendezvous_create(&where, &rendezvous));
+    dt_status status = dt_rendezvous_all_gather(rendezvous, &world, "the ranks' rendezvous", mine, bytes, all, timeout_s);
+    dt_rendezvous_destroy(rendezvous, status == DT_OK);
     return status;
 }
 
@@ -360,11 +357,10 @@ dt_status run_inside_gather(const struct experiment *experiment, const struct dt
 
 dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, double patience_s, int *number)
 {
-    int *all = calloc((size_t)place->size, sizeof *all);
+    DT_FREED int *all = calloc((size_t)place->size, sizeof *all);
     DT_TRY(dt_allocated(all, "no host memory for %d ranks", place->size));
-    dt_status status = run_inside_gather(experiment, place, patience_s, number, sizeof *number, all);
-    for (int i = 0; status == DT_OK && i < place->size; i++)
+    DT_TRY(run_inside_gather(experiment, place, patience_s, number, sizeof *number, all));
+    for (int i = 0; i < place->size; i++)
         *number = all[i] > *number ? all[i] : *number;
-    free(all);
-    return status;
+    return DT_OK;
 }

@@ -108,7 +108,7 @@ static int by_load(const void *left, const void *right)
 dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment_list *experiments, bool *elsewhere)
 {
     int count = experiments->count;
-    struct load *loads = malloc(((size_t)count + 1) * sizeof *loads);
+    DT_FREED struct load *loads = malloc(((size_t)count + 1) * sizeof *loads);
     DT_TRY(dt_allocated(loads, "no memory for a sweep of %d experiments", count));
     for (int i = 0; i < count; i++) {
         const struct experiment *e = &experiments->all[i];
@@ -120,6 +120,5 @@ dt_status sweep_shard_select(struct sweep_shard shard, const struct experiment_l
         int dealt_to = round % 2 == 0 ? seat : shard.count - 1 - seat;
         elsewhere[loads[i].experiment] = dealt_to != shard.number - 1;
     }
-    free(loads);
     return DT_OK;
 }

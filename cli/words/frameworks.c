@@ -201,21 +201,17 @@ dt_status framework_import(const struct framework *f, struct cJSON *theirs, cons
 dt_status framework_export(const struct framework *f, const struct experiment *e, struct dt_translation *t)
 {
     char list[LIST_BYTES] = "";
-    struct cJSON *ours = NULL, *fixed = dt_json_value(f->fixed);
+    struct cJSON *ours = NULL;
+    DT_DESTROYED(dt_json_destroy) struct cJSON *fixed = dt_json_value(f->fixed);
     struct experiment sized = *e;
     sized.model.preset[0] = 0; /* other frameworks do not know the preset's name: they get its sizes */
-    dt_status status = experiment_to_tree(&sized, &ours);
-    DT_THEN(status, dt_translation_init(t, f->origin, NULL, ours));
-    if (status < 0) {
-        dt_json_destroy(fixed);
-        return status;
-    }
+    DT_TRY(experiment_to_tree(&sized, &ours));
+    DT_TRY(dt_translation_init(t, f->origin, NULL, ours));
     job_prepare(t, e);
     if (f->prepare)
         f->prepare(t, e);
     dt_words_write(f->words, t);
     visit_leaves(t, f, "", fixed, visit_fixed, list);
-    dt_json_destroy(fixed);
     if (f->without_model) {
         dt_json_drop(t->ours, "model");
         dt_append(list, LIST_BYTES, ", ", "the model: %s", *e->model.preset ? e->model.preset : dt_model_texts(&e->model).sizes);

@@ -18,17 +18,13 @@ struct bounds {
 dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
                         struct bounds **out)
 {
-    struct bounds *b = calloc(1, sizeof *b);
+    DT_DESTROYED(bounds_destroy) struct bounds *b = calloc(1, sizeof *b);
     *out = NULL;
     DT_TRY(dt_allocated(b, "no host memory for bounds"));
     *b = (struct bounds){.base = base, .machine = machine, .recordings = recordings};
-    dt_status status = simulated_system_create_on(machine, base, &b->system);
-    DT_THEN(status, network_bounds_create(machine, b->system, &b->network));
-    if (status < 0) {
-        bounds_destroy(b);
-        return status;
-    }
-    *out = b;
+    DT_TRY(simulated_system_create_on(machine, base, &b->system));
+    DT_TRY(network_bounds_create(machine, b->system, &b->network));
+    *out = DT_PASSED_ON(b);
     return DT_OK;
 }
 

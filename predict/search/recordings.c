@@ -16,17 +16,13 @@ struct recordings {
 
 dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out)
 {
-    struct recordings *r = calloc(1, sizeof *r);
+    DT_DESTROYED(recordings_destroy) struct recordings *r = calloc(1, sizeof *r);
     *out = NULL;
     DT_TRY(dt_allocated(r, "no host memory for recordings"));
     *r = (struct recordings){.base = base, .machine = machine};
-    dt_status status = once_create(sizeof(struct alone), &r->alone);
-    DT_THEN(status, once_create(sizeof(struct ends), &r->ends));
-    if (status < 0) {
-        recordings_destroy(r);
-        return status;
-    }
-    *out = r;
+    DT_TRY(once_create(sizeof(struct alone), &r->alone));
+    DT_TRY(once_create(sizeof(struct ends), &r->ends));
+    *out = DT_PASSED_ON(r);
     return DT_OK;
 }
 

@@ -74,6 +74,7 @@ struct space;
 dt_status space_create(const struct experiment *base, const struct simulated_machine *machine, const struct space_request *request,
                        struct space **out);
 void space_destroy(struct space *space); /* takes NULL */
+DT_DESTROYS(space_destroy, struct space)
 
 int space_count(const struct space *space);
 /* The experiment of candidate `index`, complete except for its hash. */
@@ -145,6 +146,7 @@ struct recordings;
  * DT_ERR_HOST_MEMORY. */
 dt_status recordings_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings **out);
 void recordings_destroy(struct recordings *recordings); /* takes NULL */
+DT_DESTROYS(recordings_destroy, struct recordings)
 
 /* For the experiment's ranks, under this activation policy, with micro-batches of `samples`
  * samples. Errors: as trainer_create. */
@@ -231,6 +233,7 @@ struct recordings;
 dt_status bounds_create(const struct experiment *base, const struct simulated_machine *machine, struct recordings *recordings,
                         struct bounds **out);
 void bounds_destroy(struct bounds *bounds); /* takes NULL */
+DT_DESTROYS(bounds_destroy, struct bounds)
 
 struct bound {
     double bytes; /* on the device of the rank that needs most */

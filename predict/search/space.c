@@ -289,7 +289,7 @@ static dt_status enumerate(struct space *s)
 dt_status space_create(const struct experiment *base, const struct simulated_machine *machine, const struct space_request *request,
                        struct space **out)
 {
-    struct space *s = calloc(1, sizeof *s);
+    DT_DESTROYED(space_destroy) struct space *s = calloc(1, sizeof *s);
     *out = NULL;
     DT_TRY(dt_allocated(s, "no host memory for a space"));
     *s = (struct space){.scope = {.base = base, .machine = machine, .request = request}};
@@ -300,13 +300,9 @@ dt_status space_create(const struct experiment *base, const struct simulated_mac
         const struct dt_table *table = experiment_table();
         s->axes[s->axis_count++] = (struct axis){.key = row->key, .row = row, .field = &table->fields[dt_config_find(table, row->key)]};
     }
-    dt_status status = apply_requests(s);
-    DT_THEN(status, enumerate(s));
-    if (status < 0) {
-        space_destroy(s);
-        return status;
-    }
-    *out = s;
+    DT_TRY(apply_requests(s));
+    DT_TRY(enumerate(s));
+    *out = DT_PASSED_ON(s);
     return DT_OK;
 }
 

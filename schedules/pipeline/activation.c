@@ -204,27 +204,21 @@ static void part_finish(const struct activation *a, struct part *part)
 
 dt_status activation_create(const struct activation_setup *setup, struct activation **out)
 {
-    dt_status status = DT_OK;
     int part_count = setup->stage->part_count;
-    struct activation *a = calloc(1, sizeof *a);
+    DT_DESTROYED(activation_destroy) struct activation *a = calloc(1, sizeof *a);
     *out = NULL;
     DT_TRY(dt_allocated(a, "no host memory for an activation policy"));
     a->setup = *setup;
     a->parts = calloc((size_t)part_count, sizeof *a->parts);
-    if (!a->parts)
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d parts", part_count);
+    DT_TRY(dt_allocated(a->parts, "no host memory for %d parts", part_count));
     bool offloads = false;
-    for (int i = 0; status == DT_OK && i < part_count; i++) {
-        status = part_init(a, i, &a->parts[i]);
+    for (int i = 0; i < part_count; i++) {
+        DT_TRY(part_init(a, i, &a->parts[i]));
         offloads |= a->parts[i].offload;
     }
-    if (status == DT_OK && offloads)
-        status = create_copying(a);
-    if (status < 0) {
-        activation_destroy(a);
-        return status;
-    }
-    *out = a;
+    if (offloads)
+        DT_TRY(create_copying(a));
+    *out = DT_PASSED_ON(a);
     return DT_OK;
 }
 

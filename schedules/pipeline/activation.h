@@ -64,6 +64,7 @@ struct activation;
 /* What setup points to outlives the policy. Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE. */
 dt_status activation_create(const struct activation_setup *setup, struct activation **out);
 void activation_destroy(struct activation *activation); /* compute is synchronized; takes NULL */
+DT_DESTROYS(activation_destroy, struct activation)
 
 /* Set the segments of part `part` of the stage, which live as long as `activation`, and whether
  * their inputs are copied to host memory. */

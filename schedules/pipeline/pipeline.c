@@ -572,7 +572,7 @@ static dt_status create_parts(struct pipeline *p)
 
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out)
 {
-    struct pipeline *p = calloc(1, sizeof *p);
+    DT_DESTROYED(pipeline_destroy) struct pipeline *p = calloc(1, sizeof *p);
     *out = NULL;
     DT_TRY(dt_allocated(p, "no host memory for a pipeline"));
     p->setup = *setup;
@@ -584,12 +584,8 @@ dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **
     rows /= setup->experiment->context.size; /* each of these ranks has a part of the rows, and sums over ranks become means */
     p->scales = (struct dt_loss_scales){.loss = (float)(1 / rows), .gradient = (float)(experiment_static_scale(setup->experiment) / rows)};
 
-    dt_status status = create_parts(p);
-    if (status < 0) {
-        pipeline_destroy(p);
-        return status;
-    }
-    *out = p;
+    DT_TRY(create_parts(p));
+    *out = DT_PASSED_ON(p);
     return DT_OK;
 }
 

@@ -49,6 +49,7 @@ struct pipeline;
  * names. */
 dt_status pipeline_create(const struct pipeline_setup *setup, struct pipeline **out);
 void pipeline_destroy(struct pipeline *pipeline); /* streams must be synchronized; takes NULL */
+DT_DESTROYS(pipeline_destroy, struct pipeline)
 
 /* The plan of a step. Lives as long as the pipeline. */
 const struct plan *pipeline_plan(const struct pipeline *pipeline);
