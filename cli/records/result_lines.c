@@ -136,8 +136,8 @@ dt_status results_find_named(const struct results *r, const char *key, int *out)
                    nearest ? nearest : "");
 }
 
-/* Is a value one of the list "a,b"? Numbers are compared as numbers; a file of configs also by its
- * name alone. */
+/* Is a value one of the list "a,b"? Numbers are compared as numbers; a file of configs also as
+ * tables show it. */
 static bool is_one_of(const char *value, enum result_kind kind, const char *list)
 {
     char shown[VALUE_BYTES];

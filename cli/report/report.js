@@ -63,7 +63,7 @@ const shown = (column, row) => {
   const value = column.at(row);
   if (isNone(value)) return "-";
   if (column.metric) return short(value / column.size);
-  if (typeof value === "string" && value.endsWith(".json")) return value.slice(value.lastIndexOf("/") + 1, -5);
+  if (typeof value === "string" && value.endsWith(".json")) return value.replace(/^(clusters|profiles)\//, "").slice(0, -5);
   return String(value);
 };
 

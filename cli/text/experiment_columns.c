@@ -120,11 +120,21 @@ static void describe_settings(const char *json, char text[VALUE_BYTES])
     text[used] = 0;
 }
 
+/* A cluster or a profile without its folder; any other text whole, since two folders may have files
+ * of one name. */
+static const char *without_folder(const char *value)
+{
+    static const char *const folders[] = {"clusters/", "profiles/"};
+    for (size_t f = 0; f < sizeof folders / sizeof *folders; f++)
+        if (strncmp(value, folders[f], strlen(folders[f])) == 0)
+            return value + strlen(folders[f]);
+    return value;
+}
+
 void experiment_text_shown(const char *value, char text[VALUE_BYTES])
 {
-    const char *slash = strrchr(value, '/'), *name = slash ? slash + 1 : value, *end = strstr(name, ".json");
+    const char *name = without_folder(value), *end = strstr(name, ".json");
     bool is_file = end && !end[5];
-    name = is_file ? name : value;
     size_t length = is_file ? (size_t)(end - name) : strlen(name), cut = 0;
     if (length >= VALUE_BYTES) /* its end says more than its beginning, which long paths often share */
         for (cut = length - VALUE_BYTES + sizeof "..."; ((unsigned char)name[cut] & 0xC0) == 0x80;)

@@ -360,8 +360,8 @@ const char *experiment_key_title(const char *path);
 /* A column with the key's title; a long one takes two lines, as its values are short: "parameter"
  * over "offload". */
 void experiment_key_column(struct table *table, const char *path);
-/* A config's text as shown to people: "dgx_a100", a cluster's or profile's name without its folder;
- * "-" for none. Of a very long text the end. */
+/* A config's text as shown to people: "dgx_a100" of "clusters/dgx_a100.json"; of other files the path,
+ * "mine/c" of "mine/c.json"; "-" for none. Of a very long text the end. */
 void experiment_text_shown(const char *value, char text[VALUE_BYTES]);
 void experiment_value(const struct experiment *experiment, const struct dt_field *field, char text[VALUE_BYTES]);
 /* Add a row's cells: the name where names differ, the paradigm, the ranks, the batch, and the

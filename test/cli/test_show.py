@@ -115,6 +115,14 @@ def test_sort_and_where():
     check("paradigm ddp" in run("show", path, "--where", "paradigm=ddp").stdout.split("\n\n")[0], "what is equal stands above")
 
 
+def test_files_of_one_name_in_two_folders():
+    _, (first, *_) = predicted()
+    path = write("folders.jsonl", [changed(first, config__cluster=f"{folder}/c.json", config_hash=f"{number:016x}") for number, folder in enumerate("ab")])
+    table = run("show", path).stdout
+    check(re.search(r"^ *a/c .*\n *b/c ", table, re.M), table)
+    check(len(shown(path, "--where", "cluster=b/c")) == 1, "the text of the table selects a row")
+
+
 def test_runs_are_one_line():
     """Of several runs the ok ones count; those of another build or machine are separate lines."""
     _, (first, *_) = predicted()
