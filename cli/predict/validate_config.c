@@ -338,6 +338,9 @@ static double first_known(const double *values, int count)
     return NAN;
 }
 
+/* A microsecond is less than the launch of one kernel; a million seconds are 12 days. */
+static const double SHORTEST_STEP_S = 1e-6, LONGEST_STEP_S = 1e6;
+
 /* Check that the values of one amount [count], from columns in several units, agree. */
 static dt_status agree(const char *path, int line, const char *what, const char *unit, const double *amounts, int count)
 {
@@ -400,6 +403,9 @@ static dt_status read_outcome(const struct measured_table *t, int i, struct meas
     row->measured_s = first_known(times, sizeof times / sizeof *times);
     row->measured_bytes = first_known(peaks, sizeof peaks / sizeof *peaks);
     row->measured_fit = oom ? VALIDATE_FIT_NOT : ok || !isnan(row->measured_s) ? VALIDATE_FIT : VALIDATE_FIT_UNKNOWN;
+    if (row->measured_s < SHORTEST_STEP_S || row->measured_s > LONGEST_STEP_S)
+        return dt_fail(DT_ERR_INVALID, "%s:%d: its step takes %g s, and no step does: from %g to %g s", t->path, row->line, row->measured_s,
+                       SHORTEST_STEP_S, LONGEST_STEP_S);
     DT_TRY(agree(t->path, row->line, "step", "s", times, sizeof times / sizeof *times));
     return agree(t->path, row->line, "peak", "bytes", peaks, sizeof peaks / sizeof *peaks);
 }

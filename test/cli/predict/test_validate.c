@@ -282,6 +282,7 @@ static void rows_that_cannot_be_read(void)
                                            {"ddp,GPTSmall,8,8,0,1,1,8.5,keep,,1,1", "batch_per_replica: \"8.5\""},
                                            {"ddp,GPTSmall,8,8,0,1,1,8,keep,,-1,1", "step_s: \"-1\" is not a number above 0"},
                                            {"ddp,GPTSmall,8,8,0,1,1,8,keep,,inf,1", "step_s: \"inf\""},
+                                           {"ddp,GPTSmall,8,8,0,1,1,8,keep,,1e-300,1", "its step takes 1e-300 s, and no step does"},
                                            {"ddp,GPTSmall,8,16,0,1,1,8,keep,,1,1", "gpus_per_node: 16 of 8 gpus"},
                                            {"ddp,GPTSmall,8,8,0,2,1,8,keep,,1,1", "stages: 2, but only pdp has stages"},
                                            {"ddp,GPTSmall,8,8,0,1,1", "7 fields, and the first line names 12 columns"}};
