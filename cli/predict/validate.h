@@ -39,6 +39,7 @@ struct validate_row {
     double attention_rate;               /* of the kernel that the row names, where the profile's is 1; 0: it names none */
     bool whole_gpu;                      /* measured_bytes are nvidia-smi's, not the tensors' alone */
     bool sequence_parallel_open;         /* neither table nor --set gives tensor.sequence_parallel: the default is used */
+    bool sharing_open;                   /* neither table nor --set says how replicas share the model: each has it whole */
     bool fit_undecided;                  /* sequence_parallel_open, and it decides whether memory suffices; only found with whole steps */
     double predicted_s, predicted_bytes; /* NAN: not known */
     double step_error;                   /* the profile's bound on the error of eight of ten predictions; NAN: it has none */
@@ -137,9 +138,18 @@ struct validate_intervals {
     int rows, within;
 };
 
+/* Two runs of one config, the fastest and the slowest, whose times differ by more than
+ * VALIDATE_CONTRADICTS: their numbers among the rows, in the table's order. */
+struct validate_contradiction {
+    int first, second;
+};
+#define VALIDATE_CONTRADICTS 0.1
+
 struct validate_summary {
     struct validate_group *groups; /* [group_count] by key, the last is all rows */
     int group_count;
+    struct validate_contradiction *contradictions; /* [contradiction_count] */
+    int contradiction_count;
     struct validate_winners winners;
     struct validate_choices choices;
     struct validate_fits fits;

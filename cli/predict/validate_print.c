@@ -64,6 +64,19 @@ static void print_unmeasured(const struct validate_rows *rows, FILE *to)
                        "of memory (peak_mb, peak_gb, peak_mem_gib)");
 }
 
+static void print_contradictions(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to)
+{
+    const char *place = rows->records ? "record" : "line";
+    for (int i = 0; i < summary->contradiction_count; i++) {
+        const struct validate_row *first = &rows->rows[summary->contradictions[i].first],
+                                  *second = &rows->rows[summary->contradictions[i].second];
+        line_print(to,
+                   "%s %d and %s %d are alike, and took %.4g and %.4g s: one of them was disturbed, or the table does not say what "
+                   "differs",
+                   place, first->line, place, second->line, first->measured_s, second->measured_s);
+    }
+}
+
 /* The reason of a row with this outcome; of VALIDATE_PREDICTED the note of a row that was not
  * skipped. */
 static const char *text_of(const struct validate_row *row, enum validate_outcome outcome)
@@ -184,6 +197,7 @@ dt_status validate_print(const struct validate_rows *rows, const struct validate
     print_texts(rows, VALIDATE_REFUSED, "not run by the framework", to);
     print_texts(rows, VALIDATE_SKIPPED, "skipped", to);
     print_texts(rows, VALIDATE_PREDICTED, "read", to);
+    print_contradictions(rows, summary, to);
     if (*rows->unused)
         line_print(to, "columns not used: %s", rows->unused);
     return status;
@@ -220,7 +234,10 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
     const struct validate_winners *w = &summary->winners;
     const struct validate_choices *c = &summary->choices;
     const struct validate_fits *f = &summary->fits;
-    struct cJSON *groups = dt_json_array(), *array = dt_json_array();
+    struct cJSON *groups = dt_json_array(), *array = dt_json_array(), *contradictions = dt_json_array();
+    for (int i = 0; i < summary->contradiction_count; i++)
+        dt_json_append(&contradictions, dt_json_object("first: %d, second: %d", rows->rows[summary->contradictions[i].first].line,
+                                                       rows->rows[summary->contradictions[i].second].line));
     for (int i = 0; i < summary->group_count; i++) {
         const struct validate_group *group = &summary->groups[i];
         dt_json_append(&groups,
@@ -231,13 +248,13 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
     for (int i = 0; i < rows->count; i++)
         dt_json_append(&array, row_as_json(&rows->rows[i], rows->records));
     return dt_json_write(
-        dt_json_object(
-            "groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
-            "fastest_configuration: {cells: %d, right: %d, near: %g}, "
-            "memory_suffices: {measured_yes_predicted_yes: %d, measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, "
-            "measured_no_predicted_no: %d, undecided: %d}, within_error_of_eight: {rows: %d, within: %d}, columns_not_used: %s, rows: %p",
-            groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR, f->rows[0][0],
-            f->rows[0][1], f->rows[1][0], f->rows[1][1], f->undecided, summary->intervals.rows, summary->intervals.within, rows->unused,
-            array),
+        dt_json_object("groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
+                       "fastest_configuration: {cells: %d, right: %d, near: %g}, "
+                       "memory_suffices: {measured_yes_predicted_yes: %d, measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, "
+                       "measured_no_predicted_no: %d, undecided: %d}, within_error_of_eight: {rows: %d, within: %d}, columns_not_used: %s, "
+                       "contradictions: %p, rows: %p",
+                       groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR,
+                       f->rows[0][0], f->rows[0][1], f->rows[1][0], f->rows[1][1], f->undecided, summary->intervals.rows,
+                       summary->intervals.within, rows->unused, contradictions, array),
         to);
 }

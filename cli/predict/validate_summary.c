@@ -2,6 +2,7 @@
 
 #include "lib/base/machine.h"
 #include "lib/base/statistics.h"
+#include "lib/base/text.h"
 #include "predict/profile.h"
 #include "predict/simulation.h"
 
@@ -165,6 +166,15 @@ static void *predict_some(void *context)
     return NULL;
 }
 
+/* A run that did fit, predicted not to: perhaps its model was shared. */
+static void note_sharing(struct validate_row *row)
+{
+    if (row->sharing_open && row->measured_fit == VALIDATE_FIT && row->outcome == VALIDATE_OUT_OF_MEMORY)
+        dt_append(
+            row->note, sizeof row->note, "; ",
+            "ran, and is predicted out of memory: nothing says how ranks share the model (a column zero/fsdp, or --set paradigm=zero1)");
+}
+
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context)
 {
     DT_FREED int *first = malloc(((size_t)rows->count + 1) * sizeof *first);
@@ -178,6 +188,8 @@ dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *contex
     for (int i = 0; i < rows->count; i++)
         if (first[i] < i)
             take_over(&rows->rows[i], &rows->rows[first[i]]);
+    for (int i = 0; i < rows->count; i++)
+        note_sharing(&rows->rows[i]);
     return p.failure < 0 ? dt_fail(p.failure, "%s", p.error) : DT_OK;
 }
 
@@ -388,6 +400,32 @@ static void count_intervals(const struct validate_rows *rows, struct validate_in
     }
 }
 
+/* ---- runs of one config that differ ---- */
+
+static bool is_timed(const struct validate_row *row)
+{
+    return row->outcome != VALIDATE_SKIPPED && !isnan(row->measured_s);
+}
+
+static void find_contradictions(const struct validate_rows *rows, struct validate_summary *out)
+{
+    for (int i = 0; i < rows->count; i++) {
+        int fast = i, slow = i;
+        bool first = is_timed(&rows->rows[i]);
+        for (int j = 0; j < rows->count && first; j++) {
+            const struct validate_row *row = &rows->rows[j];
+            if (!is_timed(row) || !same_experiment(&rows->rows[i], row))
+                continue;
+            first = j >= i;
+            fast = row->measured_s < rows->rows[fast].measured_s ? j : fast;
+            slow = row->measured_s > rows->rows[slow].measured_s ? j : slow;
+        }
+        if (first && rows->rows[slow].measured_s > (1 + VALIDATE_CONTRADICTS) * rows->rows[fast].measured_s)
+            out->contradictions[out->contradiction_count++] =
+                (struct validate_contradiction){fast < slow ? fast : slow, fast < slow ? slow : fast};
+    }
+}
+
 /* ---- all results ---- */
 
 dt_status validate_summarize(const struct validate_rows *rows, struct validate_summary *out)
@@ -398,12 +436,14 @@ dt_status validate_summarize(const struct validate_rows *rows, struct validate_s
         for (int rank = next_rank(rows, key, -1); rank != INT32_MAX; rank = next_rank(rows, key, rank))
             groups++;
     out->groups = calloc((size_t)groups, sizeof *out->groups);
+    out->contradictions = calloc((size_t)rows->count + 1, sizeof *out->contradictions);
     DT_FREED double *scratch = malloc(2 * (size_t)rows->count * sizeof *scratch);
-    DT_TRY(dt_allocated(out->groups && scratch, "no memory for a summary of %d rows", rows->count));
+    DT_TRY(dt_allocated(out->groups && out->contradictions && scratch, "no memory for a summary of %d rows", rows->count));
     for (int key = 0; key < KEYS; key++)
         for (int rank = next_rank(rows, key, -1); rank != INT32_MAX; rank = next_rank(rows, key, rank))
             DT_TRY(summarize_group(rows, key, rank, scratch, &out->groups[out->group_count++]));
     find_winners(rows, &out->winners);
+    find_contradictions(rows, out);
     find_choices(rows, &out->choices);
     count_fits(rows, &out->fits);
     count_intervals(rows, &out->intervals);
@@ -413,5 +453,6 @@ dt_status validate_summarize(const struct validate_rows *rows, struct validate_s
 void validate_summary_finish(struct validate_summary *summary)
 {
     free(summary->groups);
+    free(summary->contradictions);
     *summary = (struct validate_summary){0};
 }

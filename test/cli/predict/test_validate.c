@@ -56,6 +56,41 @@ static void sequence_parallel_told_or_not(void)
     }
 }
 
+/* Equal rows of different times are named, once; those that differ as repetitions do are not. */
+static void equal_rows_that_contradict(void)
+{
+    struct validate_rows rows;
+    struct validate_summary summary;
+    char path[64];
+    CHECK_OK(read_text(HEADER "ddp,GPTSmall,8,8,0,1,1,8,keep,,15,\nddp,GPTSmall,8,8,0,1,1,8,keep,,18,\nddp,GPTSmall,8,8,0,1,1,8,keep,,12,\n"
+                              "ddp,GPTSmall,8,8,0,1,1,4,keep,,9,\nddp,GPTSmall,8,8,0,1,1,4,keep,,9.5,\n",
+                       &rows, path));
+    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_summarize(&rows, &summary));
+    CHECK(summary.contradiction_count == 1 && summary.contradictions[0].first == 1 && summary.contradictions[0].second == 2, "%d",
+          summary.contradiction_count);
+    validate_summary_finish(&summary);
+    validate_rows_finish(&rows);
+}
+
+/* A run that did fit and is predicted not to gets a hint, where nothing says how its model is
+ * shared. */
+static void sharing_told_or_not(void)
+{
+    static const char *const tables[] = {"gpus,hidden,heads,layers,seq,micro_batch,global_batch,step_s\n8,8192,64,80,2048,1,8,2\n",
+                                         "gpus,hidden,heads,layers,seq,micro_batch,global_batch,step_s,zero\n8,8192,64,80,2048,1,8,2,1\n",
+                                         "gpus,hidden,heads,layers,seq,micro_batch,global_batch,status\n8,8192,64,80,2048,1,8,oom\n"};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        struct validate_rows rows;
+        char path[64];
+        CHECK_OK(read_text(tables[i], &rows, path));
+        CHECK_OK(validate_predict(&rows, NULL, NULL));
+        bool told = strstr(rows.rows[0].note, "nothing says how ranks share the model") != NULL;
+        CHECK(rows.rows[0].outcome == VALIDATE_OUT_OF_MEMORY && told == (i == 0), "%zu: %s", i, rows.rows[0].note);
+        validate_rows_finish(&rows);
+    }
+}
+
 /* RMS norms in separate operations take longer and keep more than those in kernels, which are the
  * default. FSDP gathers as the table says. */
 static void norms_and_units_told(void)
@@ -431,6 +466,8 @@ static const struct test_case cases[] = {
     {"hsdp in both kinds of tables", hsdp_in_tables},
     {"sequence parallelism that a row tells, or --set, or nobody", sequence_parallel_told_or_not},
     {"rows that have no time", rows_without_a_time},
+    {"equal rows that contradict each other", equal_rows_that_contradict},
+    {"how ranks share the model, told or not", sharing_told_or_not},
     {"what a framework does not run", framework_refuses},
     {"samples that are no multiple of the GPUs", any_number_of_samples},
     {"rows that cannot be read are skipped", rows_that_cannot_be_read},
