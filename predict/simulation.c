@@ -324,24 +324,23 @@ struct question {
     struct server_use *servers; /* NULL: not requested */
 };
 
+static void replay_finish(struct replay *replay)
+{
+    dt_sim_engine_destroy(replay->engine);
+    dt_sim_links_destroy(replay->links);
+    dt_sim_network_destroy(replay->network);
+}
+
 static dt_status replay_collected(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
                                   const struct dt_sim_collector *collector, const struct question *question)
 {
-    struct replay replay;
-    dt_status status = replay_create(e, s, r, step, collector, &replay);
-    if (status < 0)
-        goto done;
+    DT_ENDED(replay_finish) struct replay replay = {0};
+    DT_TRY(replay_create(e, s, r, step, collector, &replay));
     dt_sim_engine_set_stop(replay.engine, question->hooks->stop_requested, question->hooks->context);
-    DT_TRY_ELSE(done, status, dt_sim_engine_run(replay.engine));
+    DT_TRY(dt_sim_engine_run(replay.engine));
     *question->seconds = dt_sim_engine_end_s(replay.engine, -1);
     struct interval interval = {question->before_s, *question->seconds};
-    if (question->metrics)
-        status = collect_metrics(&replay, r, &interval, question->compute_s, question->metrics);
-done:
-    dt_sim_engine_destroy(replay.engine);
-    dt_sim_links_destroy(replay.links);
-    dt_sim_network_destroy(replay.network);
-    return status;
+    return question->metrics ? collect_metrics(&replay, r, &interval, question->compute_s, question->metrics) : DT_OK;
 }
 
 /* Replay a step; wish NULL: no trace. */

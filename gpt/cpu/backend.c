@@ -34,14 +34,12 @@ dt_status gpt_kernels_cpu_create(struct dt_kernels *base, const struct dt_model 
     k->flat_fp32 = dt_simd_for(isa, DT_FP32);
     pthread_mutex_init(&k->mutex, NULL);
     dt_status status = gpt_cpu_products_create(model->dtype, isa, mlp, k->threads, &k->products);
+    DT_THEN(status, gpt_cpu_attention_create(&k->model, k->threads, &k->attention));
+    DT_THEN(status, gpt_cpu_rope_table(&k->model, &k->rope));
     if (status < 0)
-        goto fail;
-    DT_TRY_ELSE(fail, status, gpt_cpu_attention_create(&k->model, k->threads, &k->attention));
-    DT_TRY_ELSE(fail, status, gpt_cpu_rope_table(&k->model, &k->rope));
-    *out = k;
-    return DT_OK;
-fail:
-    cpu_destroy(k);
+        cpu_destroy(k);
+    else
+        *out = k;
     return status;
 }
 

@@ -140,20 +140,13 @@ static dt_status run_embedding_gradient(void *arguments)
 {
     struct embedding_gradient_task *t = arguments;
     size_t rows = rows_of(t), vocab = t->a.vocab.count;
-    t->first = malloc((vocab + rows) * sizeof *t->first);
-    t->sums = malloc((size_t)t->k->threads * (size_t)gpt_of(&t->k->model)->hidden * sizeof *t->sums);
-    dt_status status;
-    if (!t->first || !t->sums) {
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the gradient of the embedding");
-        goto end;
-    }
-    t->next = t->first + vocab;
-    DT_TRY_ELSE(end, status, list_rows(t));
+    DT_FREED int32_t *first = t->first = malloc((vocab + rows) * sizeof *t->first);
+    DT_FREED float *sums = t->sums = malloc((size_t)t->k->threads * (size_t)gpt_of(&t->k->model)->hidden * sizeof *t->sums);
+    DT_TRY(dt_allocated(first && sums, "no host memory for the gradient of the embedding"));
+    t->next = first + vocab;
+    DT_TRY(list_rows(t));
     dt_cpu_parallel(t->k->threads, embedding_gradient_part, t);
-end:
-    free(t->first);
-    free(t->sums);
-    return status;
+    return DT_OK;
 }
 
 GPT_KERNEL_FUNCTION(gpt_cpu_embedding_gradient, gpt_embedding_gradient)

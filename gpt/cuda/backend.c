@@ -36,11 +36,8 @@ static dt_status fill_memory(struct gpt_kernels *k)
     struct dt_stream *stream;
     DT_TRY(dt_stream_create(k->base->device, "kernels", &stream));
     dt_status status = dt_zero(stream, k->arrivals, GPT_CUDA_ARRIVALS * sizeof *k->arrivals);
-    if (status < 0)
-        goto end;
-    DT_TRY_ELSE(end, status, gpt_cuda_rope_create(k, stream));
-    status = dt_stream_synchronize(stream);
-end:
+    DT_THEN(status, gpt_cuda_rope_create(k, stream));
+    DT_THEN(status, dt_stream_synchronize(stream));
     dt_stream_destroy(stream);
     return status;
 }
@@ -52,19 +49,17 @@ static dt_status cuda_create(struct dt_kernels *base, const struct dt_model *mod
     DT_TRY(dt_allocated(k, "cuda kernels: no host memory"));
     k->model = *model;
     k->base = base;
-    void *arrivals;
+    void *arrivals = NULL;
     dt_status status = gpt_cuda_attention_check(k);
-    if (status < 0)
-        goto fail;
-    DT_TRY_ELSE(fail, status, dt_cuda_own_alloc(base->device, GPT_CUDA_ARRIVALS * sizeof *k->arrivals, &arrivals));
+    DT_THEN(status, dt_cuda_own_alloc(base->device, GPT_CUDA_ARRIVALS * sizeof *k->arrivals, &arrivals));
     k->arrivals = arrivals;
-    DT_TRY_ELSE(fail, status, fill_memory(k));
-    DT_TRY_ELSE(fail, status, gpt_cuda_linear_create(k));
-    DT_TRY_ELSE(fail, status, gpt_cuda_try_hopper(k));
-    *out = k;
-    return DT_OK;
-fail:
-    cuda_destroy(k);
+    DT_THEN(status, fill_memory(k));
+    DT_THEN(status, gpt_cuda_linear_create(k));
+    DT_THEN(status, gpt_cuda_try_hopper(k));
+    if (status < 0)
+        cuda_destroy(k);
+    else
+        *out = k;
     return status;
 }
 

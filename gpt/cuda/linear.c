@@ -13,19 +13,14 @@ dt_status gpt_cuda_linear_create(struct gpt_kernels *k)
     struct gpt_cuda_linear *linear = calloc(1, sizeof *linear);
     DT_TRY(dt_allocated(linear, "cuda kernels: no host memory"));
     k->linear = linear;
-    dt_status status = gpt_cublaslt_load(&linear->lt);
-    if (status < 0)
-        goto fail;
-    cublasStatus_t created = linear->lt.create(&linear->handle);
-    if (created != CUBLAS_STATUS_SUCCESS) {
-        status = dt_fail(DT_ERR_DEVICE, "cuBLASLt cannot start: %s", linear->lt.get_status_string(created));
-        goto fail;
-    }
     linear->most_named = GPT_CUDA_NAMED_FOR_A_RUN;
-    DT_TRY_ELSE(fail, status, dt_cuda_own_alloc(k->base->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace));
-    return DT_OK;
-fail:
-    gpt_cuda_linear_destroy(k);
+    dt_status status = gpt_cublaslt_load(&linear->lt);
+    cublasStatus_t created = status == DT_OK ? linear->lt.create(&linear->handle) : CUBLAS_STATUS_SUCCESS;
+    if (created != CUBLAS_STATUS_SUCCESS)
+        status = dt_fail(DT_ERR_DEVICE, "cuBLASLt cannot start: %s", linear->lt.get_status_string(created));
+    DT_THEN(status, dt_cuda_own_alloc(k->base->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace));
+    if (status < 0)
+        gpt_cuda_linear_destroy(k);
     return status;
 }
 

@@ -60,12 +60,9 @@ static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_pl
     size_t rows_a = gpt_cuda_product_stored_rows_a(p), rows_b = gpt_cuda_product_stored_rows_b(p);
 
     cublasStatus_t status = lt->matmul_desc_create(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    DT_THEN(status, lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a));
+    DT_THEN(status, lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b));
+    DT_THEN(status, lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
     if (status == CUBLAS_STATUS_SUCCESS && multiprocessors < dt_cuda_multiprocessors(k->base->device))
         status =
             lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &multiprocessors, sizeof multiprocessors);
@@ -73,12 +70,9 @@ static cublasStatus_t describe(const struct gpt_cublaslt *lt, struct gpt_cuda_pl
         status = lt->matmul_desc_set_attribute(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &gelu_rows, sizeof gelu_rows);
     if (status == CUBLAS_STATUS_SUCCESS) /* addresses with exactly this alignment */
         status = set_arrays(lt, plan, (const void *)(uintptr_t)plan->shape.extra_bytes, (const void *)16);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->matrix_layout_create(&plan->a, type, rows_a, p->transpose_a ? p->m : p->k, (int64_t)rows_a);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->matrix_layout_create(&plan->b, type, rows_b, p->transpose_b ? p->k : p->n, (int64_t)rows_b);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = lt->matrix_layout_create(&plan->d, type, p->m, p->n, (int64_t)p->m);
+    DT_THEN(status, lt->matrix_layout_create(&plan->a, type, rows_a, p->transpose_a ? p->m : p->k, (int64_t)rows_a));
+    DT_THEN(status, lt->matrix_layout_create(&plan->b, type, rows_b, p->transpose_b ? p->k : p->n, (int64_t)rows_b));
+    DT_THEN(status, lt->matrix_layout_create(&plan->d, type, p->m, p->n, (int64_t)p->m));
     return status;
 }
 
@@ -136,8 +130,7 @@ static cublasStatus_t ask(const struct gpt_cuda_linear *linear, struct gpt_cuda_
     cublasLtMatmulPreference_t preference = NULL;
     int count = 0;
     cublasStatus_t status = lt->matmul_preference_create(&preference);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = set_preference(lt, preference, &plan->shape);
+    DT_THEN(status, set_preference(lt, preference, &plan->shape));
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = lt->matmul_algo_get_heuristic(linear->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, preference,
                                                linear->most_named, found, &count);
@@ -167,8 +160,7 @@ static dt_status ask_tuning(const struct gpt_cuda_linear *linear, struct gpt_cud
     gpt_algorithm_from_text(known->algorithm, &plan->named[0]);
     cublasStatus_t status =
         linear->lt.matmul_algo_check(linear->handle, plan->operation, plan->a, plan->b, plan->d, plan->d, &plan->named[0], &result);
-    if (status == CUBLAS_STATUS_SUCCESS)
-        status = result.state;
+    DT_THEN(status, result.state);
     if (status == CUBLAS_STATUS_SUCCESS && result.workspaceSize > GPT_CUDA_WORKSPACE_BYTES)
         status = CUBLAS_STATUS_NOT_SUPPORTED;
     if (status != CUBLAS_STATUS_SUCCESS)

@@ -35,19 +35,11 @@ typedef enum dt_status {
             return dt_try_status_;                                                                                                         \
     } while (0)
 
-/* The same if something has to be cleaned up: the call's status is assigned to the variable
- * `status`, and a failure goes to `label`. */
-#define DT_TRY_ELSE(label, status, call)                                                                                                   \
-    do {                                                                                                                                   \
-        (status) = (call);                                                                                                                 \
-        if ((status) < 0)                                                                                                                  \
-            goto label;                                                                                                                    \
-    } while (0)
-
-/* One of several steps that are all skipped after a failure, except the clean-up at the end. */
+/* One of several steps that are all skipped after a failure, except the clean-up at the end. Also
+ * for libraries whose status is 0 after success: CUDA, cuBLASLt, oneDNN. */
 #define DT_THEN(status, call)                                                                                                              \
     do {                                                                                                                                   \
-        if ((status) == DT_OK)                                                                                                             \
+        if ((status) == 0)                                                                                                                 \
             (status) = (call);                                                                                                             \
     } while (0)
 

@@ -65,11 +65,10 @@ dt_status dt_spans_start(struct dt_stream *stream)
     struct dt_spans *spans = calloc(1, sizeof *spans);
     DT_TRY(dt_allocated(spans, "no host memory for spans"));
     dt_status status = mark_base(spans, stream);
-    if (status < 0)
-        goto fail;
-    stream->device->spans = spans;
-    return DT_OK;
-fail:
+    if (status == DT_OK) {
+        stream->device->spans = spans;
+        return DT_OK;
+    }
     dt_event_destroy(spans->base);
     free(spans);
     return status;

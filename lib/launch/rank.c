@@ -104,21 +104,19 @@ static dt_status introduce(struct dt_launch_rank *rank, const char *socket_name,
 
 dt_status dt_launch_rank_connect(const char *socket_name, int number, struct dt_launch_rank **out)
 {
-    dt_status status;
     struct dt_launch_rank *rank = calloc(1, sizeof *rank);
     DT_TRY(dt_allocated(rank, "no memory for the connection to the supervisor"));
     rank->fd = rank->reader.passed_fd = -1;
     pthread_mutex_init(&rank->sending, NULL);
     pthread_mutex_init(&rank->dumping, NULL);
-    DT_TRY_ELSE(fail, status, introduce(rank, socket_name, number));
-    int error = dt_thread_start(&rank->listener, listen_to_supervisor, rank);
-    if (error) {
+    dt_status status = introduce(rank, socket_name, number);
+    int error = status == DT_OK ? dt_thread_start(&rank->listener, listen_to_supervisor, rank) : 0;
+    if (error)
         status = dt_fail(DT_ERR_IO, "cannot start the thread that listens to the supervisor: %s", strerror(error));
-        goto fail;
+    if (status == DT_OK) {
+        *out = rank;
+        return DT_OK;
     }
-    *out = rank;
-    return DT_OK;
-fail:
     if (rank->fd >= 0)
         close(rank->fd);
     dt_wire_finish(&rank->reader);

@@ -594,10 +594,9 @@ dt_status dt_launch_run(const struct dt_launch *launch, char **result)
     *result = NULL;
     if (launch->world_size < 1 || !launch->argv || !launch->argv[0] || !launch->input)
         return dt_fail(DT_ERR_INVALID, "nothing to launch: %d ranks", launch->world_size);
+    DT_ENDED(finish)
     struct supervisor s = {.launch = launch, .result = result, .listen_fd = -1, .port_fd = -1, .vanished = -1, .start_ns = dt_clock_ns()};
-    dt_status status = prepare(&s, socket_name, sizeof socket_name);
-    if (status < 0)
-        goto done;
+    DT_TRY(prepare(&s, socket_name, sizeof socket_name));
     if (dt_launch_uses_mpirun(launch))
         dt_launch_remove_leftovers("/dev/shm"); /* leftovers of killed runs */
     dt_status started = start_children(&s, socket_name);
@@ -612,8 +611,5 @@ dt_status dt_launch_run(const struct dt_launch *launch, char **result)
     explain_launcher(&s);
     if (s.status == DT_OK && !*result)
         fail_run(&s, DT_ERR_COMM, 0, "rank 0 ended without a result");
-    status = s.status == DT_OK ? DT_OK : dt_fail(s.status, "%s", s.text);
-done:
-    finish(&s);
-    return status;
+    return s.status == DT_OK ? DT_OK : dt_fail(s.status, "%s", s.text);
 }

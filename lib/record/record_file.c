@@ -111,28 +111,21 @@ dt_status dt_record_open(const char *path, struct dt_record_file **out)
 {
     bool standard = strcmp(path, "-") == 0;
     struct dt_record_file *f = calloc(1, sizeof *f);
-    char *name = strdup(standard ? "standard output" : path);
-    dt_status status = DT_ERR_IO;
     struct stat facts;
-    if (!f || !name) {
-        free(f);
-        free(name);
-        return dt_fail(DT_ERR_HOST_MEMORY, "out of memory while opening %s", path);
-    }
-    f->path = name;
+    DT_TRY(dt_allocated(f, "out of memory while opening %s", path));
+    f->path = strdup(standard ? "standard output" : path);
     f->fd = open_path(path);
-    if (f->fd < 0 || fstat(f->fd, &facts) < 0) {
-        dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, open_problem(errno));
-        goto fail;
-    }
-    f->regular = S_ISREG(facts.st_mode);
-    DT_TRY_ELSE(fail, status, lock(f, LOCK_EX));
-    DT_TRY_ELSE(fail, status, f->regular ? probe_regular(f) : probe_stream(f));
-    DT_TRY_ELSE(fail, status, lock(f, LOCK_UN));
-    *out = f;
-    return DT_OK;
-fail:
-    dt_record_close(f);
+    dt_status status = dt_allocated(f->path, "out of memory while opening %s", path);
+    if (status == DT_OK && (f->fd < 0 || fstat(f->fd, &facts) < 0))
+        status = dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, open_problem(errno));
+    f->regular = status == DT_OK && S_ISREG(facts.st_mode);
+    DT_THEN(status, lock(f, LOCK_EX));
+    DT_THEN(status, f->regular ? probe_regular(f) : probe_stream(f));
+    DT_THEN(status, lock(f, LOCK_UN));
+    if (status < 0)
+        dt_record_close(f);
+    else
+        *out = f;
     return status;
 }
 

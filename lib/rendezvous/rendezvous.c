@@ -416,10 +416,8 @@ dt_status dt_rendezvous_create(const struct dt_rendezvous_place *place, struct d
 {
     struct dt_rendezvous *r = calloc(1, sizeof *r);
     int links = place->rank == 0 ? place->size : 1;
-    dt_status status = DT_ERR_HOST_MEMORY;
     *out = NULL;
-    if (!r)
-        return dt_fail(status, "no host memory for the rendezvous of %d ranks", place->size);
+    DT_TRY(dt_allocated(r, "no host memory for the rendezvous of %d ranks", place->size));
     init(r);
     r->rank = place->rank;
     r->size = place->size;
@@ -430,18 +428,16 @@ dt_status dt_rendezvous_create(const struct dt_rendezvous_place *place, struct d
     r->links = calloc((size_t)links, sizeof *r->links);
     for (int i = 0; r->links && i < links; i++)
         r->links[i] = (struct dt_link){.fd = -1, .reader = reader_of(place, i)};
-    if (!r->states || !r->faults || !r->turns || !r->links) {
-        dt_fail(status, "no host memory for the rendezvous of %d ranks", place->size);
-        goto fail;
-    }
-    DT_TRY_ELSE(fail, status, place->rank == 0 ? dt_rendezvous_listen(r, place) : dt_rendezvous_connect(r, place));
-    for (int i = 0; i < links; i++)
+    dt_status status =
+        dt_allocated(r->states && r->faults && r->turns && r->links, "no host memory for the rendezvous of %d ranks", place->size);
+    DT_THEN(status, place->rank == 0 ? dt_rendezvous_listen(r, place) : dt_rendezvous_connect(r, place));
+    for (int i = 0; status == DT_OK && i < links; i++)
         r->links[i].reader.met = true;
-    DT_TRY_ELSE(fail, status, start_thread(r));
-    *out = r;
-    return DT_OK;
-fail:
-    dt_rendezvous_destroy(r, false);
+    DT_THEN(status, start_thread(r));
+    if (status < 0)
+        dt_rendezvous_destroy(r, false);
+    else
+        *out = r;
     return status;
 }
 

@@ -284,7 +284,7 @@ static void count_traffic(const struct trainer *t, struct step_traffic *out)
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                          const struct trainer_options *options, struct trainer **out)
 {
-    struct trainer *t = calloc(1, sizeof *t);
+    DT_DESTROYED(trainer_destroy) struct trainer *t = calloc(1, sizeof *t);
     *out = NULL;
     DT_TRY(dt_allocated(t, "no host memory for a trainer"));
     t->experiment = experiment;
@@ -306,18 +306,12 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     mode = alone ? mode->alone : mode;
     t->samples = (size_t)experiment_replica_samples(experiment);
 
-    dt_status status = experiment_order_init(&t->order, experiment);
-    if (status < 0)
-        goto fail;
-    DT_TRY_ELSE(fail, status, create_stage_and_streams(t, mode, &shape, axes, device, world));
-    DT_TRY_ELSE(fail, status, create_mode_and_pipeline(t, mode, device));
+    DT_TRY(experiment_order_init(&t->order, experiment));
+    DT_TRY(create_stage_and_streams(t, mode, &shape, axes, device, world));
+    DT_TRY(create_mode_and_pipeline(t, mode, device));
     count_traffic(t, &t->counted);
-    *out = t;
+    *out = DT_PASSED_ON(t);
     return DT_OK;
-
-fail:
-    trainer_destroy(t);
-    return status;
 }
 
 void trainer_destroy(struct trainer *t)

@@ -31,6 +31,7 @@ struct trainer_options {
 dt_status trainer_create(const struct experiment *experiment, struct dt_device *device, struct dt_comm *world,
                          const struct trainer_options *options, struct trainer **out);
 void trainer_destroy(struct trainer *trainer); /* collective; takes NULL */
+DT_DESTROYS(trainer_destroy, struct trainer)
 
 /* Between steps, after trainer_synchronize: save the state after `steps` steps, or load it
  * (schedules/checkpoint/checkpoint.h). On sim nothing is read or written; *steps and *bytes are 0.

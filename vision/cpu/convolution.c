@@ -115,12 +115,10 @@ static dnnl_status_t make_memories(struct vision_convolutions *c, struct primiti
         },
       *of = &operands[p->kind.pass];
     dnnl_status_t status = dt_onednn_memory(c->onednn.engine, desc, of->source, 0, &p->source, NULL);
-    if (status == dnnl_success)
-        status = dt_onednn_memory(c->onednn.engine, desc, of->weights, 0, &p->weights, &p->weights_bytes);
+    DT_THEN(status, dt_onednn_memory(c->onednn.engine, desc, of->weights, 0, &p->weights, &p->weights_bytes));
     if (status == dnnl_success && p->kind.has_bias)
         status = dt_onednn_memory(c->onednn.engine, desc, of->weights, 1, &p->bias, &p->bias_bytes);
-    if (status == dnnl_success)
-        status = dt_onednn_memory(c->onednn.engine, desc, of->target, 0, &p->target, NULL);
+    DT_THEN(status, dt_onednn_memory(c->onednn.engine, desc, of->target, 0, &p->target, NULL));
     return status == dnnl_success ? dt_onednn_memory(c->onednn.engine, desc, dnnl_query_scratchpad_md, 0, &p->scratch, &p->scratch_bytes)
                                   : status;
 }
@@ -133,19 +131,16 @@ static dnnl_status_t make_reorder(struct vision_convolutions *c, struct primitiv
     dnnl_primitive_desc_t desc = NULL;
     dt_onednn_layout outside = NULL, inside = NULL;
     dnnl_status_t status = dnnl_memory_get_memory_desc(p->parameters, &outside);
-    if (status == dnnl_success)
-        status = dnnl_memory_get_memory_desc(p->weights, &inside);
+    DT_THEN(status, dnnl_memory_get_memory_desc(p->weights, &inside));
     if (status != dnnl_success || (dnnl_memory_desc_equal(outside, inside) && !p->kind.accumulate))
         return status;
     bool to_parameters = p->kind.pass == VISION_WEIGHT_GRADIENT;
     status = dnnl_primitive_attr_create(&attributes);
     if (status == dnnl_success && p->kind.accumulate)
         status = dt_onednn_accumulate(attributes);
-    if (status == dnnl_success)
-        status = dnnl_reorder_primitive_desc_create(&desc, to_parameters ? inside : outside, c->onednn.engine,
-                                                    to_parameters ? outside : inside, c->onednn.engine, attributes);
-    if (status == dnnl_success)
-        status = dnnl_primitive_create(&p->reorder, desc);
+    DT_THEN(status, dnnl_reorder_primitive_desc_create(&desc, to_parameters ? inside : outside, c->onednn.engine,
+                                                       to_parameters ? outside : inside, c->onednn.engine, attributes));
+    DT_THEN(status, dnnl_primitive_create(&p->reorder, desc));
     dnnl_primitive_desc_destroy(desc);
     dnnl_primitive_attr_destroy(attributes);
     return status;
@@ -157,20 +152,14 @@ static dnnl_status_t make_primitive(struct vision_convolutions *c, struct primit
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t forward = NULL, desc = NULL;
     dnnl_status_t status = dnnl_primitive_attr_create(&attributes);
-    if (status == dnnl_success)
-        status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+    DT_THEN(status, dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
     if (status == dnnl_success && p->kind.pass != VISION_FORWARD)
         status = vision_onednn_describe(c->onednn.engine, VISION_FORWARD, &convolution, NULL, NULL, &forward);
-    if (status == dnnl_success)
-        status = vision_onednn_describe(c->onednn.engine, p->kind.pass, &convolution, attributes, forward, &desc);
-    if (status == dnnl_success)
-        status = dnnl_primitive_create(&p->convolution, desc);
-    if (status == dnnl_success)
-        status = make_memories(c, p, desc);
-    if (status == dnnl_success)
-        status = vision_onednn_parameters(c->onednn.engine, &convolution, &p->parameters);
-    if (status == dnnl_success)
-        status = make_reorder(c, p);
+    DT_THEN(status, vision_onednn_describe(c->onednn.engine, p->kind.pass, &convolution, attributes, forward, &desc));
+    DT_THEN(status, dnnl_primitive_create(&p->convolution, desc));
+    DT_THEN(status, make_memories(c, p, desc));
+    DT_THEN(status, vision_onednn_parameters(c->onednn.engine, &convolution, &p->parameters));
+    DT_THEN(status, make_reorder(c, p));
     dnnl_primitive_desc_destroy(desc);
     dnnl_primitive_desc_destroy(forward);
     dnnl_primitive_attr_destroy(attributes);
@@ -276,8 +265,7 @@ static dnnl_status_t run_primitive(struct vision_convolutions *c, const struct p
         status = dnnl_memory_set_data_handle(all[i].memory, all[i].data);
     if (status == dnnl_success && p->reorder && p->kind.pass != VISION_WEIGHT_GRADIENT)
         status = reorder(c, p);
-    if (status == dnnl_success)
-        status = execute(c, p);
+    DT_THEN(status, execute(c, p));
     if (status == dnnl_success && p->reorder && p->kind.pass == VISION_WEIGHT_GRADIENT)
         status = reorder(c, p);
     return status == dnnl_success ? dnnl_stream_wait(c->onednn.stream) : status;

@@ -8,10 +8,8 @@ struct layouts {
 static dnnl_status_t describe_all(const struct vision_onednn_convolution *c, struct layouts *l)
 {
     dnnl_status_t status = dnnl_memory_desc_init_by_tag(&l->source, 4, c->source, c->type, dnnl_nhwc);
-    if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_tag(&l->weights, 4, c->weights, c->type, dnnl_format_tag_any);
-    if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_tag(&l->bias, 1, c->bias, c->type, dnnl_a);
+    DT_THEN(status, dnnl_memory_desc_init_by_tag(&l->weights, 4, c->weights, c->type, dnnl_format_tag_any));
+    DT_THEN(status, dnnl_memory_desc_init_by_tag(&l->bias, 1, c->bias, c->type, dnnl_a));
     return status == dnnl_success ? dnnl_memory_desc_init_by_tag(&l->target, 4, c->target, c->type, dnnl_nhwc) : status;
 }
 

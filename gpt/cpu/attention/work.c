@@ -65,20 +65,17 @@ dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int thread
     a->padded_rows = (gpt_of(model)->block_size + GPT_TILE_ROWS - 1) / GPT_TILE_ROWS * GPT_TILE_ROWS;
     a->chunk = gpt_of(model)->attention == GPT_ATTENTION_UNFUSED || a->padded_rows < GPT_TILE_KEYS ? a->padded_rows : GPT_TILE_KEYS;
     a->scratch = calloc((size_t)threads, sizeof *a->scratch);
-    if (!a->scratch)
-        goto fail;
-    size_t bytes = lay_out(a, NULL, a->scratch);
+    size_t bytes = a->scratch ? lay_out(a, NULL, a->scratch) : 0;
     a->scratch_bytes = bytes * (size_t)threads;
-    a->memory = aligned_alloc(4096, a->scratch_bytes);
-    if (!a->memory)
-        goto fail;
+    a->memory = a->scratch ? aligned_alloc(4096, a->scratch_bytes) : NULL;
+    if (!a->memory) {
+        gpt_cpu_attention_destroy(a);
+        return dt_fail(DT_ERR_HOST_MEMORY, "attention: no memory for the scratch of %d threads", threads);
+    }
     for (int i = 0; i < threads; i++)
         lay_out(a, (char *)a->memory + bytes * (size_t)i, &a->scratch[i]);
     *out = a;
     return DT_OK;
-fail:
-    gpt_cpu_attention_destroy(a);
-    return dt_fail(DT_ERR_HOST_MEMORY, "attention: no memory for the scratch of %d threads", threads);
 }
 
 dt_status gpt_cpu_attention_create(const struct dt_model *model, int threads, struct gpt_cpu_attention **out)

@@ -78,8 +78,7 @@ void gpt_onednn_destroy(struct gpt_onednn *products)
 static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out, bool accumulate)
 {
     dnnl_status_t status = dnnl_primitive_attr_create(out);
-    if (status == dnnl_success)
-        status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+    DT_THEN(status, dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user));
     return status == dnnl_success && accumulate ? dt_onednn_accumulate(*out) : status;
 }
 
@@ -125,10 +124,8 @@ static dnnl_status_t make_matmul(struct gpt_onednn *products, struct primitive *
         dnnl_primitive_desc_destroy(desc);
         return dnnl_success;
     }
-    if (status == dnnl_success)
-        status = dnnl_primitive_create(&p->matmul, desc);
-    if (status == dnnl_success)
-        status = make_memories(products, p, desc);
+    DT_THEN(status, dnnl_primitive_create(&p->matmul, desc));
+    DT_THEN(status, make_memories(products, p, desc));
     dnnl_primitive_desc_destroy(desc);
     return status;
 }
@@ -154,8 +151,7 @@ static dt_status find_primitive(struct gpt_onednn *products, enum dt_dtype dtype
     if (!p->convert) {
         dnnl_primitive_attr_t attributes = NULL;
         dnnl_status_t status = make_attributes(&attributes, product->accumulate);
-        if (status == dnnl_success)
-            status = make_matmul(products, p, attributes);
+        DT_THEN(status, make_matmul(products, p, attributes));
         dnnl_primitive_attr_destroy(attributes);
         if (status != dnnl_success) {
             destroy_primitive(p);
@@ -178,10 +174,8 @@ static dt_status run_primitive(struct gpt_onednn *products, struct primitive *p,
     dnnl_status_t status = dnnl_success;
     for (int i = 0; i < count && status == dnnl_success; i++)
         status = dnnl_memory_set_data_handle(all[i].memory, data[i]);
-    if (status == dnnl_success)
-        status = dnnl_primitive_execute(p->matmul, products->onednn.stream, count, all);
-    if (status == dnnl_success)
-        status = dnnl_stream_wait(products->onednn.stream);
+    DT_THEN(status, dnnl_primitive_execute(p->matmul, products->onednn.stream, count, all));
+    DT_THEN(status, dnnl_stream_wait(products->onednn.stream));
     return status == dnnl_success ? DT_OK : dnnl_failed("running matmul", status, product);
 }
 

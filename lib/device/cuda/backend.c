@@ -67,21 +67,25 @@ static dt_status cuda_create(const struct dt_device_options *options, struct dt_
     DT_TRY(dt_cuda_choose(options, &ordinal));
     struct cuda_device *device = calloc(1, sizeof *device);
     DT_TRY(dt_allocated(device, "cuda device: no host memory"));
-    dt_status status;
+    char address[24];
     device->ordinal = ordinal;
     if (!dt_cuda_look(ordinal, &device->info)) {
-        status = dt_fail(DT_ERR_DEVICE, "cuda device: the properties of GPU %d cannot be read", ordinal);
-        goto fail;
+        free(device);
+        return dt_fail(DT_ERR_DEVICE, "cuda device: the properties of GPU %d cannot be read", ordinal);
     }
-    char address[24];
     if (cudaDeviceGetPCIBusId(address, sizeof address, ordinal) == cudaSuccess) {
         dt_cuda_bind_near("/sys/bus/pci/devices", address);
         device->nvml = dt_nvml_open(address);
     } else {
         cudaGetLastError();
     }
-    DT_TRY_ELSE(fail, status, open_gpu(device));
-    DT_TRY_ELSE(fail, status, set_options(device, options));
+    dt_status status = open_gpu(device);
+    DT_THEN(status, set_options(device, options));
+    if (status < 0) {
+        dt_nvml_close(device->nvml);
+        free(device);
+        return status;
+    }
     device->poison = getenv("DTBENCH_POISON") != NULL;
     device->base.ledger.limit_bytes = device->info.memory_bytes;
     device->base.host_ledger.limit_bytes = dt_machine_memory_bytes();
@@ -89,10 +93,6 @@ static dt_status cuda_create(const struct dt_device_options *options, struct dt_
     pthread_mutex_init(&device->mutex, NULL);
     *out = &device->base;
     return DT_OK;
-fail:
-    dt_nvml_close(device->nvml);
-    free(device);
-    return status;
 }
 
 static void cuda_destroy(struct dt_device *base)

@@ -61,11 +61,9 @@ static dt_status instantiate(struct cuda_device *device, cudaGraph_t captured, s
     DT_TRY(dt_allocated(graph, "graph: no host memory"));
     graph->base.device = &device->base;
     dt_status status = dt_cuda_status(cudaGraphInstantiate(&graph->exec, captured, cudaGraphInstantiateFlagUseNodePriority), "graph");
-    if (status < 0)
-        goto fail;
-    DT_TRY_ELSE(fail, status, dt_cuda_status(cudaEventCreateWithFlags(&graph->done, cudaEventDisableTiming), "graph"));
-    return DT_OK;
-fail:
+    DT_THEN(status, dt_cuda_status(cudaEventCreateWithFlags(&graph->done, cudaEventDisableTiming), "graph"));
+    if (status == DT_OK)
+        return DT_OK;
     if (graph->exec)
         cudaGraphExecDestroy(graph->exec);
     free(graph);

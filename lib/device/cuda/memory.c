@@ -244,18 +244,17 @@ dt_status dt_cuda_own_alloc(struct dt_device *base, size_t bytes, void **out)
     struct cuda_own *own = calloc(1, sizeof *own);
     DT_TRY(dt_allocated(own, "memory of the kernels' own: no host memory"));
     dt_status status = grow_or_make_room(device, bytes, &own->data);
-    if (status < 0)
-        goto fail;
-    DT_TRY_ELSE(fail, status, zero_now(own->data, bytes));
+    DT_THEN(status, zero_now(own->data, bytes));
+    if (status < 0) {
+        cudaFree(own->data);
+        free(own);
+        return status;
+    }
     own->bytes = bytes;
     own->next = device->own;
     device->own = own;
     *out = own->data;
     return DT_OK;
-fail:
-    cudaFree(own->data);
-    free(own);
-    return status;
 }
 
 void dt_cuda_own_free(struct dt_device *base, void *memory)

@@ -140,18 +140,15 @@ dt_status dt_cuda_stream_create(struct dt_device *base, const char *name, struct
     stream->base.device = base;
     stream->index = index;
     dt_status status = create_handle(stream, name);
-    if (status < 0)
-        goto fail;
-    status = dt_cuda_join(stream); /* it may get memory that other streams have freed */
-    if (status < 0)
-        goto fail;
+    DT_THEN(status, dt_cuda_join(stream)); /* it may get memory that other streams have freed */
+    if (status < 0) {
+        free_stream(stream);
+        return status;
+    }
     device->streams[index] = stream;
     dt_cuda_order_open(&device->order, index);
     *out = &stream->base;
     return DT_OK;
-fail:
-    free_stream(stream);
-    return status;
 }
 
 /* The index may be reused by another stream, whose places continue from here. */

@@ -2,6 +2,8 @@
  * is not here, or in a family's files onednn*, is the same in both. */
 #pragma once
 
+#include "lib/base/status.h"
+
 #include <dnnl.h>
 #include <stddef.h>
 
@@ -53,10 +55,8 @@ static inline dnnl_status_t dt_onednn_accumulate(dnnl_primitive_attr_t attribute
 {
     dnnl_post_ops_t operations = NULL;
     dnnl_status_t status = dnnl_post_ops_create(&operations);
-    if (status == dnnl_success)
-        status = DT_ONEDNN_APPEND_SUM(operations);
-    if (status == dnnl_success)
-        status = dnnl_primitive_attr_set_post_ops(attributes, operations);
+    DT_THEN(status, DT_ONEDNN_APPEND_SUM(operations));
+    DT_THEN(status, dnnl_primitive_attr_set_post_ops(attributes, operations));
     dnnl_post_ops_destroy(operations);
     return status;
 }
