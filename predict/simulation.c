@@ -292,7 +292,7 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
     struct dt_step_metrics *of_place = malloc((size_t)r->count * sizeof *of_place);
     struct dt_step_metrics *of_rank = malloc((size_t)world_size * sizeof *of_rank);
     bool all = moments && times && of_place && of_rank;
-    dt_status status = all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %u events of %d ranks", most, world_size);
+    dt_status status = dt_allocated(all, "no host memory for %u events of %d ranks", most, world_size);
     for (int i = 0; i < r->count && status == DT_OK; i++)
         status = times_of_rank(replay, r, i, step, moments, &times[i]);
     for (int i = 0; i < r->count && status == DT_OK; i++)
@@ -371,7 +371,7 @@ static dt_status allocate_result(const struct experiment *e, struct measure_resu
     };
     dt_metrics_init(&result->metrics);
     bool complete = result->step_s && result->losses && result->ranks && result->compute_s;
-    return complete ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d ranks", e->world_size);
+    return dt_allocated(complete, "no host memory for the results of %d ranks", e->world_size);
 }
 
 /* Steps before the last recorded one have their own times, all later ones the last one's. Nothing

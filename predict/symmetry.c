@@ -236,8 +236,7 @@ static dt_status take_part(const struct experiment *e, const struct axes *axes, 
     out->ranks = malloc((size_t)e->world_size * sizeof *out->ranks);
     out->stand_in = malloc((size_t)e->world_size * sizeof *out->stand_in);
     out->tensor = malloc((size_t)tensor.size * sizeof *out->tensor);
-    if (!out->ranks || !out->stand_in || !out->tensor)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d ranks", e->world_size);
+    DT_TRY(dt_allocated(out->ranks && out->stand_in && out->tensor, "no host memory for %d ranks", e->world_size));
     for (int k = 0; k < tensor.size; k++)
         out->tensor[k] = tensor_stand_in(e, &tensor, k, k > 0 ? out->tensor[k - 1] : 0);
     for (int rank = 0; rank < e->world_size; rank++) { /* shifts only lead to lower ranks, whose entry is known */

@@ -30,8 +30,7 @@ dt_status vision_stage_begin(struct dt_stage *stage, const struct dt_stage_optio
     struct vision_stage *s = own(stage);
     s->layers = calloc((size_t)layers, sizeof *s->layers);
     s->state_first = calloc((size_t)layers + 1, sizeof *s->state_first);
-    if (!s->layers || !s->state_first)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage of %d layers", layers);
+    DT_TRY(dt_allocated(s->layers && s->state_first, "no host memory for a stage of %d layers", layers));
     /* Describe the layers of each part, in their order. */
     int count = 0;
     for (const struct dt_layers *part = options->parts; part < options->parts + options->part_count; part++)

@@ -107,7 +107,7 @@ dt_status planner_to_json(const struct planner *p, const struct planner_reasons 
                 r->capacity_bytes);
     if (measured)
         dt_json_add(out, "measured: %p", measured_as_json(measured, key));
-    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a plan's JSON");
+    return dt_allocated(*out, "no memory for a plan's JSON");
 }
 
 dt_status planner_print_json(const struct planner *p, const struct planner_reasons *reasons, const struct measured *measured, FILE *to)
@@ -159,7 +159,7 @@ static dt_status make_config(const struct planner *p, cJSON **out)
     cJSON_ArrayForEach(one, sweep) take_common(*out, one);
     if (planner_shown(p) != 1)
         dt_json_add(out, "sweep: %p", DT_PASSED_ON(sweep));
-    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a plan's config");
+    return dt_allocated(*out, "no memory for a plan's config");
 }
 
 dt_status planner_write_config(const struct planner *p, const char *path)

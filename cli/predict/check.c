@@ -134,7 +134,7 @@ static dt_status play(const struct experiment_order *order, struct check_pipelin
     int stages = order->shape.stages;
     struct plan *plans = calloc((size_t)stages, sizeof *plans);
     struct rank_time *ranks = calloc((size_t)stages, sizeof *ranks);
-    dt_status status = plans && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
+    dt_status status = dt_allocated(plans && ranks, "no memory for the plans of %d ranks", stages);
     DT_THEN(status, plans_make(order->row, &order->shape, plans));
     DT_THEN(status, plan_time(plans, stages, &order->shape.times, ranks));
     for (int rank = 0; status == DT_OK && rank < stages; rank++)

@@ -48,12 +48,11 @@ static dt_status lines_init(struct lines *lines, int stages, int columns)
     *lines = (struct lines){.text = calloc((size_t)(unsigned)stages, sizeof *lines->text), .stages = stages, .columns = columns};
     for (int i = 0; lines->text && i < stages; i++) {
         lines->text[i] = malloc((size_t)columns + 1);
-        if (!lines->text[i])
-            return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a plan of %d columns", columns);
+        DT_TRY(dt_allocated(lines->text[i], "no memory for a plan of %d columns", columns));
         memset(lines->text[i], ' ', (size_t)columns);
         lines->text[i][columns] = 0;
     }
-    return lines->text ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
+    return dt_allocated(lines->text, "no memory for the plans of %d ranks", stages);
 }
 
 static void put(struct lines *lines, int stage, int column, char letter)
@@ -111,8 +110,7 @@ static dt_status draw_passes(const struct experiment_order *order, struct plan *
     DT_TRY(plans_make(order->row, &order->shape, plans));
     for (int s = 0; s < stages; s++) {
         ends[s] = calloc((size_t)plans[s].count, sizeof **ends);
-        if (!ends[s])
-            return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the times of %d actions", plans[s].count);
+        DT_TRY(dt_allocated(ends[s], "no memory for the times of %d actions", plans[s].count));
     }
     DT_TRY(plan_play(plans, stages, &plan_unit_times, ends));
     for (int s = 0; s < stages; s++)
@@ -128,7 +126,7 @@ static dt_status draw_pipeline(const struct experiment *e, int stages, struct li
     struct plan *plans = calloc((size_t)stages, sizeof *plans);
     double **ends = calloc((size_t)stages, sizeof *ends);
     struct experiment_order order = {0};
-    dt_status status = plans && ends ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", stages);
+    dt_status status = dt_allocated(plans && ends, "no memory for the plans of %d ranks", stages);
     DT_THEN(status, experiment_order_init(&order, e));
     DT_THEN(status, draw_passes(&order, plans, ends, lines));
     experiment_order_finish(&order);

@@ -319,8 +319,7 @@ dt_status record_set_newest(const struct record_set *set, int *chosen, int *coun
     DT_FREED struct dt_place *places = malloc(((size_t)set->count + 1) * sizeof *places);
     DT_FREED int *best = malloc(((size_t)set->count + 1) * sizeof *best);
     *count = 0;
-    if (!places || !best)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for %d records", set->count);
+    DT_TRY(dt_allocated(places && best, "no memory for %d records", set->count));
     for (int i = 0; i < set->count; i++) {
         const struct record_facts *record = &set->records[i]; /* older versions had other hashes for the same experiment */
         const char *hash = record->experiment ? record->experiment->hash : record->hash;

@@ -201,7 +201,7 @@ static dt_status new_items(struct sweep_status *sweep, int count)
 {
     sweep->items = calloc((size_t)count + 1, sizeof *sweep->items);
     sweep->count = sweep->items ? count : 0;
-    return sweep->items ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
+    return dt_allocated(sweep->items, "no memory for a sweep of %d experiments", count);
 }
 
 /* Label the experiments by their differences. */

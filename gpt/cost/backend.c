@@ -30,8 +30,7 @@ struct gpt_kernels {
 static dt_status cost_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = calloc(1, sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "kernels of the sim device: no memory");
+    DT_TRY(dt_allocated(*out, "kernels of the sim device: no memory"));
     (*out)->model = model;
     (*out)->costs = dt_sim_costs_of(base->device);
     (*out)->shift = (*out)->costs ? (*out)->costs->shift : 0;

@@ -12,8 +12,7 @@ struct gpt_kernels {
 dt_status gpt_kernels_listing_create(struct dt_tuning *to, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = calloc(1, sizeof **out);
-    if (!*out)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a list of products");
+    DT_TRY(dt_allocated(*out, "no host memory for a list of products"));
     **out = (struct gpt_kernels){to, *model};
     return DT_OK;
 }

@@ -8,7 +8,7 @@
 static dt_status create(struct dt_tuning **out)
 {
     *out = calloc(1, sizeof **out);
-    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a tuning");
+    return dt_allocated(*out, "no host memory for a tuning");
 }
 
 static void destroy(struct dt_tuning *t)

@@ -211,8 +211,7 @@ dt_status dt_csv_parse(const char *text, size_t length, const char *source, stru
     out->text = malloc(length + 1);
     out->lines = malloc(line_count * sizeof *out->lines);
     out->counts = malloc(line_count * sizeof *out->counts);
-    if (!out->text || !out->lines || !out->counts)
-        return dt_fail(DT_ERR_HOST_MEMORY, "%s: no memory for its text", source);
+    DT_TRY(dt_allocated(out->text && out->lines && out->counts, "%s: no memory for its text", source));
     memcpy(out->text, text, length);
     out->text[length] = 0;
 

@@ -65,7 +65,7 @@ static dt_status join_words(const struct cJSON *list, const char *label, struct 
         dt_append(text, sizeof text, "-", "%s", is_word ? word->valuestring : "?");
     }
     *out = cJSON_CreateString(text);
-    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
+    return dt_allocated(*out, "%s: out of memory", label);
 }
 
 /* [4, 8] as "4-8". */

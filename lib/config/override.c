@@ -23,7 +23,7 @@ static dt_status parse_assigned(const struct dt_field *field, const char *text, 
         if (dt_utf8_bytes(c, end) == 0) /* the bytes of a command line may be anything */
             return dt_fail(DT_ERR_INVALID, "%s: byte 0x%02X is not valid UTF-8", label, (unsigned char)*c);
     *out = cJSON_CreateString(text);
-    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
+    return dt_allocated(*out, "%s: out of memory", label);
 }
 
 /* The rest of `path` below `above`: "dtype" for model.dtype below model; NULL: it is not below. */

@@ -70,7 +70,7 @@ static dt_status add(const struct dt_field *field, struct cJSON *object, const c
                        "letters, digits and underscores; at most %d bytes",
                        label, field->prefix, DT_CONFIG_SETTING_NAME_BYTES);
     DT_TRY(format_value(value, label, text));
-    return insert(object, name, text) ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "%s: out of memory", label);
+    return dt_allocated(insert(object, name, text), "%s: out of memory", label);
 }
 
 static dt_status add_all(const struct dt_field *field, struct cJSON *object, const struct cJSON *value, const char *label)

@@ -521,8 +521,7 @@ static dt_status prepare(struct supervisor *s, char *socket_name, size_t socket_
     s->child_count = dt_launch_uses_mpirun(s->launch) ? 1 : s->launch->world_size;
     s->children = calloc((size_t)s->child_count, sizeof *s->children);
     s->polls = calloc((size_t)(s->peer_count + 1 + s->child_count), sizeof *s->polls);
-    if (!s->peers || !s->by_rank || !s->children || !s->polls)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory to supervise %zu ranks", ranks);
+    DT_TRY(dt_allocated(s->peers && s->by_rank && s->children && s->polls, "no memory to supervise %zu ranks", ranks));
     for (int i = 0; i < s->peer_count; i++)
         s->peers[i] = (struct peer){.fd = -1, .rank = -1, .reader = {.passed_fd = -1}};
     for (int c = 0; c < s->child_count; c++)

@@ -80,8 +80,7 @@ static dt_status fill(struct dt_stage *s, const struct dt_stage_options *options
         layers += (size_t)(options->parts[i].end - options->parts[i].first);
     s->groups = calloc(layers, sizeof *s->groups);
     s->parts = calloc((size_t)options->part_count, sizeof *s->parts);
-    if (!s->groups || !s->parts)
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a stage of %zu layers", layers);
+    DT_TRY(dt_allocated(s->groups && s->parts, "no host memory for a stage of %zu layers", layers));
     if (s->model->family->stage_begin)
         DT_TRY(s->model->family->stage_begin(s, options, (int)layers, stream));
     for (int i = 0; i < options->part_count; i++)

@@ -522,5 +522,5 @@ dt_status dt_metrics_schema(cJSON **out)
                           "patternProperties: %p",
                           "https://json-schema.org/draft/2020-12/schema", "dtbench metrics",
                           "The numbers of a record. Unknown ones are null.", "object", (bool)false, required, properties, rates);
-    return *out ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while making the schema of metrics");
+    return dt_allocated(*out, "out of memory while making the schema of metrics");
 }

@@ -237,5 +237,5 @@ dt_status dt_provenance_collect(const struct dt_provenance_facts *facts, struct 
                 describe_environment(facts->settings), describe_nccl_files(facts->device),
                 dt_json_text(format_time(facts->started_s, started)));
     *out = p;
-    return p ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory while collecting provenance");
+    return dt_allocated(p, "out of memory while collecting provenance");
 }

@@ -140,7 +140,7 @@ static char *ask(const char *const helper[], double deadline_s)
 static dt_status keep(struct dt_slurm_facts *out, int key, const char *value)
 {
     out->values[key] = strdup(value);
-    return out->values[key] ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the facts of the job");
+    return dt_allocated(out->values[key], "no host memory for the facts of the job");
 }
 
 /* Read lines of "key value". The last line may be cut short if the helper died, and is then

@@ -74,7 +74,7 @@ static dt_status check_file(const struct experiment_order *order, const struct e
 {
     struct order_layout layout;
     struct plan *plans = calloc((size_t)order->shape.stages, sizeof *plans);
-    dt_status status = plans ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "out of memory for %d plans", order->shape.stages);
+    dt_status status = dt_allocated(plans, "out of memory for %d plans", order->shape.stages);
     DT_THEN(status, plans_make(order->row, &order->shape, plans));
     for (int i = 0; plans && i < order->shape.stages; i++)
         plan_finish(&plans[i]);

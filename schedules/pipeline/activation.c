@@ -189,7 +189,7 @@ static dt_status part_init(const struct activation *a, int index, struct part *p
         divide(a, kind, from, part);
         part->inputs = calloc((size_t)input_count(a, part), sizeof *part->inputs);
     }
-    return part->inputs ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the segments of %d micro-batches", a->setup.slots);
+    return dt_allocated(part->inputs, "no host memory for the segments of %d micro-batches", a->setup.slots);
 }
 
 static void part_finish(const struct activation *a, struct part *part)

@@ -41,7 +41,7 @@ static dt_status sender_init(struct link *link, struct dt_comm *comm, struct dt_
     DT_TRY(create_events(device, most_kept, &link->done));
     link->room = most_kept;
     link->kept = calloc((size_t)most_kept + 1, sizeof *link->kept);
-    return link->kept ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d messages", most_kept);
+    return dt_allocated(link->kept, "no host memory for %d messages", most_kept);
 }
 
 static dt_status receiver_init(struct link *link, struct dt_comm *comm, struct dt_device *device, int slots, const char *name)

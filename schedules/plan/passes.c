@@ -83,7 +83,7 @@ dt_status plan_assign_slots(struct plan *plan)
                 a->segment = (uint16_t)lives[(a->part - 1) * (size_t)plan->micro_batches + a->micro_batch].slot;
         }
     }
-    return all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the slots of %d micro-batches", plan->micro_batches);
+    return dt_allocated(all, "no host memory for the slots of %d micro-batches", plan->micro_batches);
 }
 
 /* ---- receipts ---- */
@@ -113,8 +113,7 @@ dt_status plan_receipts_find(int stage, const struct plan *previous, const struc
     *out = (struct plan_receipts){0};
     for (int i = 0; i < PLAN_CHANNELS; i++) {
         out->received[i] = calloc(messages, sizeof *out->received[i]);
-        if (!out->received[i])
-            return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of stage %d", stage);
+        DT_TRY(dt_allocated(out->received[i], "no host memory for the messages of stage %d", stage));
     }
     add_neighbour(previous, true, out);
     add_neighbour(next, false, out);

@@ -70,7 +70,7 @@ dt_status plan_order_bubble(const struct pipeline_order *order, const struct ord
 {
     struct plan *plans = calloc((size_t)shape->stages, sizeof *plans);
     DT_FREED struct rank_time *ranks = calloc((size_t)shape->stages, sizeof *ranks);
-    dt_status status = plans && ranks ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", shape->stages);
+    dt_status status = dt_allocated(plans && ranks, "no host memory for the plans of %d stages", shape->stages);
     double busy = 0, end = 0;
     DT_THEN(status, plans_make(order, shape, plans));
     DT_THEN(status, plan_time(plans, shape->stages, &shape->times, ranks));

@@ -292,7 +292,7 @@ dt_status plan_play(const struct plan *plans, int stages, const struct plan_time
     p.activations = calloc(places, sizeof *p.activations);
     p.gradients = calloc(places, sizeof *p.gradients);
     bool all = p.ranks && p.places && p.activations && p.gradients;
-    dt_status status = all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the messages of %d stages", stages);
+    dt_status status = dt_allocated(all, "no host memory for the messages of %d stages", stages);
     if (all)
         find_places(&p);
     DT_THEN(status, play_all(&p, ends));

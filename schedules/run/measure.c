@@ -281,8 +281,7 @@ static bool allocate_result(struct run *r)
 static dt_status set_up(struct run *r, struct experiment *placed, struct dt_device *device)
 {
     int size = dt_comm_size(r->world);
-    if (!allocate_result(r))
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the results of %d steps", placed->steps.timed);
+    DT_TRY(dt_allocated(allocate_result(r), "no host memory for the results of %d steps", placed->steps.timed));
     if (size != placed->world_size)
         return dt_fail(DT_ERR_WORLD, "world_size is %d, but there are %d ranks", placed->world_size, size);
     if (placed->ranks_per_node == 0)

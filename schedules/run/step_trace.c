@@ -199,33 +199,29 @@ static dt_status exchange(struct step_trace *trace, const struct header *headers
     int size = dt_comm_size(trace->world), rank = dt_comm_rank(trace->world), picked = 0;
     size_t places = trace->file ? (size_t)size : 1;
     struct writing w = {trace->file, calloc((size_t)size, sizeof *w.clocks), calloc(places, sizeof *w.named)};
-    struct dt_span *piece = calloc(SPANS_A_ROUND, sizeof *piece), *all = calloc(places * SPANS_A_ROUND, sizeof *all);
-    struct dt_span *messages = calloc((size_t)headers[rank].messages + 1, sizeof *messages);
-    int *counts = calloc((size_t)size, sizeof *counts), *message_counts = calloc((size_t)size, sizeof *counts);
-    dt_status status = dt_allocated(w.clocks && w.named && piece && all && messages && counts && message_counts ? piece : NULL,
+    DT_FREED struct dt_trace_clock *clocks = w.clocks;
+    DT_FREED int *named = w.named;
+    DT_FREED struct dt_span *piece = calloc(SPANS_A_ROUND, sizeof *piece);
+    DT_FREED struct dt_span *all = calloc(places * SPANS_A_ROUND, sizeof *all);
+    DT_FREED struct dt_span *messages = calloc((size_t)headers[rank].messages + 1, sizeof *messages);
+    DT_FREED int *counts = calloc((size_t)size, sizeof *counts);
+    DT_FREED int *message_counts = calloc((size_t)size, sizeof *counts);
+    dt_status status = dt_allocated(clocks && named && piece && all && messages && counts && message_counts,
                                     "no host memory for the spans of %d ranks", size);
-    status = agree(trace->world, status, "hold all ranks' spans");
-    for (int i = 0; status == DT_OK && i < headers[rank].count; i++)
+    DT_TRY(agree(trace->world, status, "hold all ranks' spans"));
+    for (int i = 0; i < headers[rank].count; i++)
         if (mine[i].peer >= 0)
             messages[picked++] = mine[i];
-    for (int i = 0; status == DT_OK && i < size; i++) {
+    for (int i = 0; i < size; i++) {
         counts[i] = dt_trace_has(&trace->wish, i) ? headers[i].count : 0;
         message_counts[i] = dt_trace_has(&trace->wish, i) ? headers[i].messages : 0;
     }
-    DT_THEN(status, exchange_rounds(trace, message_counts, messages, piece, all, &w, report_messages));
-    if (status == DT_OK && w.file) {
+    DT_TRY(exchange_rounds(trace, message_counts, messages, piece, all, &w, report_messages));
+    if (w.file) {
         read_clocks(headers, size, w.clocks);
         begin_rows(trace, headers, &w);
     }
-    DT_THEN(status, exchange_rounds(trace, counts, mine, piece, all, &w, write_spans));
-    free(message_counts);
-    free(counts);
-    free(messages);
-    free(all);
-    free(piece);
-    free(w.named);
-    free(w.clocks);
-    return status;
+    return exchange_rounds(trace, counts, mine, piece, all, &w, write_spans);
 }
 
 dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int step)
@@ -233,7 +229,7 @@ dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int 
     size_t size = (size_t)dt_comm_size(trace->world);
     struct header mine = {0}, *headers = calloc(size, sizeof *headers);
     struct dt_spans_recorded spans = {0};
-    dt_status status = headers ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %zu ranks", size);
+    dt_status status = dt_allocated(headers, "no host memory for %zu ranks", size);
     status = agree(trace->world, status, "trace a step"); /* this also makes the ranks begin together */
     DT_THEN(status, rank_clock_read(trace->world, &mine.clock));
     DT_THEN(status, trainer_traced_step(trainer, step, &spans));

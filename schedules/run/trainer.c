@@ -106,15 +106,14 @@ static dt_status create_copies_comm(struct trainer *t)
     int copies = group ? t->family->tensor_copies(&t->experiment->model, dt_comm_size(group)) : 1;
     if (copies == 1)
         return DT_OK;
-    int first = dt_comm_rank(group) / copies * copies, *ranks = calloc((size_t)copies, sizeof *ranks);
+    int first = dt_comm_rank(group) / copies * copies;
+    DT_FREED int *ranks = calloc((size_t)copies, sizeof *ranks);
     char name[32];
     DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", copies));
     for (int i = 0; i < copies; i++)
         ranks[i] = first + i;
     snprintf(name, sizeof name, "%d copies", copies);
-    dt_status status = dt_comm_subset(group, ranks, copies, name, &t->copies);
-    free(ranks);
-    return status;
+    return dt_comm_subset(group, ranks, copies, name, &t->copies);
 }
 
 /* A communicator of those ranks with the same layers whose samples of a micro-batch are computed
@@ -127,7 +126,8 @@ static dt_status create_together_comm(struct trainer *t)
         rank = dt_comm_rank(t->mesh.world);
     if (count == 1)
         return DT_OK;
-    int first = mesh_index(shape, MESH_ON_DATA, rank) / count * count, *ranks = calloc((size_t)count, sizeof *ranks);
+    int first = mesh_index(shape, MESH_ON_DATA, rank) / count * count;
+    DT_FREED int *ranks = calloc((size_t)count, sizeof *ranks);
     char name[32];
     DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", count));
     for (int other = 0; other < dt_comm_size(t->mesh.world); other++) {
@@ -136,9 +136,7 @@ static dt_status create_together_comm(struct trainer *t)
             ranks[place] = other;
     }
     snprintf(name, sizeof name, "samples of %d ranks", count);
-    dt_status status = dt_comm_subset(t->mesh.world, ranks, count, name, &t->together);
-    free(ranks);
-    return status;
+    return dt_comm_subset(t->mesh.world, ranks, count, name, &t->together);
 }
 
 /* A kernel whose trial went wrong on one rank is used on none, since all ranks must round alike. */
@@ -505,7 +503,7 @@ static dt_status collect_spans(struct trainer *t, struct dt_spans_recorded *out)
     }
     free(work.all);
     DT_TRY(status);
-    return all ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d spans", count + work.count);
+    return dt_allocated(all, "no host memory for %d spans", count + work.count);
 }
 
 static dt_status run_traced_step(struct trainer *t, int step, struct dt_spans_recorded *out)

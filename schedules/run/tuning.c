@@ -10,16 +10,15 @@
 
 static dt_status read_file(struct tuning *t, const struct experiment *e)
 {
-    char path[PATH_MAX], *text;
+    char path[PATH_MAX];
+    DT_FREED char *text = NULL;
     size_t length;
     DT_TRY(dt_find_data_file(e->tuning, e->directory, path, sizeof path));
     DT_TRY(dt_read_file(path, &text, &length));
     const char *slash = strrchr(path, '/');
     snprintf(t->facts.file, sizeof t->facts.file, "%.255s", slash ? slash + 1 : path);
     t->facts.hash = dt_hash_fnv1a(text, length);
-    dt_status status = t->family->tuner->read(t->known, path, text);
-    free(text);
-    return status;
+    return t->family->tuner->read(t->known, path, text);
 }
 
 static dt_status read_and_use(struct tuning *t, const struct experiment *e, struct dt_kernels *kernels)
@@ -55,15 +54,14 @@ dt_status tuning_init(struct tuning *t, const struct experiment *e, struct dt_de
     *t = (struct tuning){.family = e->model.family};
     if (!*e->tuning || !dt_device_kind_of(device)->gpus || !t->family->tuner)
         return DT_OK;
-    struct opinion mine = {0}, *all;
+    struct opinion mine = {0};
+    DT_FREED struct opinion *all = NULL;
     mine.status = read_and_use(t, e, kernels);
     mine.hash = t->facts.hash;
     if (mine.status < 0)
         snprintf(mine.error, sizeof mine.error, "%s", dt_error_message());
     DT_TRY(dt_host_collect(world, &mine, sizeof mine, &all));
-    dt_status status = agree(&mine, all, dt_comm_size(world));
-    free(all);
-    return status;
+    return agree(&mine, all, dt_comm_size(world));
 }
 
 void tuning_finish(struct tuning *t)

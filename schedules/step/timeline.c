@@ -178,23 +178,19 @@ dt_status timeline_spans(const struct timeline *timeline, struct dt_span **out, 
         [TIMELINE_EXPOSED] = "exposed",
         [TIMELINE_MESSAGE] = "waiting for a neighbour",
     };
-    struct dt_span *spans = calloc((size_t)timeline->count + 1, sizeof *spans);
-    dt_status status = spans ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d phases", timeline->count);
+    DT_FREED struct dt_span *spans = calloc((size_t)timeline->count + 1, sizeof *spans);
     *out = NULL;
     *count = 0;
-    for (int i = 0; status == DT_OK && i + 1 < timeline->count; i++) {
+    DT_TRY(dt_allocated(spans, "no host memory for %d phases", timeline->count));
+    for (int i = 0; i + 1 < timeline->count; i++) {
         spans[i].category = DT_SPAN_PHASE;
         spans[i].pass = timeline->marks[i].pass;
         spans[i].peer = -1;
         snprintf(spans[i].name, sizeof spans[i].name, "%s", names[timeline->marks[i].phase]);
-        status = dt_spans_time_of(timeline->device, timeline->marks[i].event, &spans[i].start_ns);
-        DT_THEN(status, dt_spans_time_of(timeline->device, timeline->marks[i + 1].event, &spans[i].end_ns));
+        DT_TRY(dt_spans_time_of(timeline->device, timeline->marks[i].event, &spans[i].start_ns));
+        DT_TRY(dt_spans_time_of(timeline->device, timeline->marks[i + 1].event, &spans[i].end_ns));
     }
-    if (status < 0) {
-        free(spans);
-        return status;
-    }
-    *out = spans;
+    *out = DT_PASSED_ON(spans);
     *count = timeline->count > 0 ? timeline->count - 1 : 0;
     return DT_OK;
 }

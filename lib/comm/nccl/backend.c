@@ -229,7 +229,7 @@ static dt_status pretend_hosts(const struct nccl_family *f)
     char host[64] = "", name[96];
     gethostname(host, sizeof host - 1);
     snprintf(name, sizeof name, "%s-%d", host, f->world_rank);
-    return setenv("NCCL_HOSTID", name, 1) == 0 ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "no memory for NCCL_HOSTID");
+    return dt_allocated(setenv("NCCL_HOSTID", name, 1) == 0, "no memory for NCCL_HOSTID");
 }
 
 struct invitation {
