@@ -54,27 +54,7 @@ static void unmap(struct cpu_pool *pool, void *data, size_t bytes)
     atomic_fetch_sub(&pool->mapped_bytes, bytes);
 }
 
-/* Lists are doubly linked through previous and next, with the first element in *list. */
-static void push(struct cpu_block **list, struct cpu_block *block)
-{
-    block->previous = NULL;
-    block->next = *list;
-    if (*list)
-        (*list)->previous = block;
-    *list = block;
-}
-
-static void detach(struct cpu_block **list, struct cpu_block *block)
-{
-    if (block->previous)
-        block->previous->next = block->next;
-    else
-        *list = block->next;
-    if (block->next)
-        block->next->previous = block->previous;
-}
-
-static struct cpu_block **list_of(struct cpu_pool *pool, size_t bytes)
+static struct cpu_blocks *list_of(struct cpu_pool *pool, size_t bytes)
 {
     return bytes < SMALL_BYTES ? &pool->small : &pool->pieces;
 }
@@ -105,7 +85,7 @@ static struct cpu_block *best_fit(struct cpu_pool *pool, const struct cpu_stream
     size_t most = bytes < SMALL_BYTES ? bytes + bytes / 8 : SIZE_MAX;
     struct cpu_block *best = NULL;
     enum cost least = COST_TOO_MUCH;
-    for (struct cpu_block *block = *list_of(pool, bytes); block; block = block->next) {
+    for (struct cpu_block *block = LIST_FIRST(list_of(pool, bytes)); block; block = LIST_NEXT(block, in_list)) {
         if (block->bytes < bytes || block->bytes > most || (best && least == COST_NOTHING && block->bytes > best->bytes))
             continue;
         enum cost cost = cost_of(block, stream);
@@ -123,7 +103,7 @@ static struct cpu_block *best_fit(struct cpu_pool *pool, const struct cpu_stream
 /* Join a free block with the next one in memory, if that is known to be free at the same time. */
 static bool join_next(struct cpu_block *block)
 {
-    struct cpu_block *next = block->next;
+    struct cpu_block *next = LIST_NEXT(block, in_list);
     if (!next || (char *)block->data + block->bytes != next->data)
         return false;
     if (block->freed_on == next->freed_on) {
@@ -138,9 +118,7 @@ static bool join_next(struct cpu_block *block)
     block->bytes += next->bytes;
     if (next->freed_order > block->freed_order)
         block->freed_order = next->freed_order;
-    block->next = next->next;
-    if (next->next)
-        next->next->previous = block;
+    LIST_REMOVE(next, in_list);
     free(next);
     return true;
 }
@@ -151,20 +129,15 @@ static void add_free(struct cpu_pool *pool, struct cpu_block *block)
     struct cpu_block *before = NULL;
     pool->cached_bytes += block->bytes;
     if (block->bytes < SMALL_BYTES) {
-        push(&pool->small, block);
+        LIST_INSERT_HEAD(&pool->small, block, in_list);
         return;
     }
-    for (struct cpu_block *other = pool->pieces; other && other->data < block->data; other = other->next)
+    for (struct cpu_block *other = LIST_FIRST(&pool->pieces); other && other->data < block->data; other = LIST_NEXT(other, in_list))
         before = other;
-    if (!before) {
-        push(&pool->pieces, block);
-    } else {
-        block->previous = before;
-        block->next = before->next;
-        if (block->next)
-            block->next->previous = block;
-        before->next = block;
-    }
+    if (before)
+        LIST_INSERT_AFTER(before, block, in_list);
+    else
+        LIST_INSERT_HEAD(&pool->pieces, block, in_list);
     join_next(block);
     if (before)
         join_next(before);
@@ -174,11 +147,11 @@ static void add_free(struct cpu_pool *pool, struct cpu_block *block)
 static bool join_all(struct cpu_pool *pool)
 {
     bool joined = false;
-    for (struct cpu_block *block = pool->pieces; block;) {
+    for (struct cpu_block *block = LIST_FIRST(&pool->pieces); block;) {
         if (join_next(block))
             joined = true;
         else
-            block = block->next;
+            block = LIST_NEXT(block, in_list);
     }
     return joined;
 }
@@ -204,7 +177,7 @@ static struct cpu_block *take_cached(struct cpu_pool *pool, struct cpu_stream *s
         block = best_fit(pool, stream, bytes);
     if (!block)
         return NULL;
-    detach(list_of(pool, block->bytes), block);
+    LIST_REMOVE(block, in_list);
     pool->cached_bytes -= block->bytes;
     divide(pool, block, bytes);
     dt_cpu_stream_wait_for(stream, block->freed_on, block->freed_number, false);
@@ -228,14 +201,14 @@ static dt_status run_release(void *arguments)
  * it. */
 static bool release_oldest(struct cpu_pool *pool, bool wait_for_it)
 {
-    struct cpu_block *oldest = NULL, *lists[] = {pool->small, pool->pieces};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        for (struct cpu_block *block = lists[i]; block; block = block->next)
+    struct cpu_block *oldest = NULL, *firsts[] = {LIST_FIRST(&pool->small), LIST_FIRST(&pool->pieces)};
+    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++)
+        for (struct cpu_block *block = firsts[i]; block; block = LIST_NEXT(block, in_list))
             if (!oldest || block->freed_order < oldest->freed_order)
                 oldest = block;
     if (!oldest)
         return false;
-    detach(list_of(pool, oldest->bytes), oldest);
+    LIST_REMOVE(oldest, in_list);
     pool->cached_bytes -= oldest->bytes;
     struct release_arguments a = {pool, oldest->data, oldest->bytes};
     if (oldest->freed_on->running)
@@ -287,7 +260,7 @@ dt_status dt_cpu_pool_take(struct cpu_pool *pool, struct cpu_stream *stream, siz
     if (!block)
         return dt_fail(DT_ERR_OOM, "out of %s memory: the system refuses %zu more bytes, %llu are in use", pool->name, bytes,
                        (unsigned long long)pool->live_bytes);
-    push(&pool->live, block);
+    LIST_INSERT_HEAD(&pool->live, block, in_list);
     pool->live_bytes += block->bytes;
     if (pool->live_peak_bytes < pool->live_bytes)
         pool->live_peak_bytes = pool->live_bytes;
@@ -297,7 +270,7 @@ dt_status dt_cpu_pool_take(struct cpu_pool *pool, struct cpu_stream *stream, siz
 
 void dt_cpu_pool_give(struct cpu_pool *pool, struct cpu_stream *stream, struct cpu_block *block)
 {
-    detach(&pool->live, block);
+    LIST_REMOVE(block, in_list);
     pool->live_bytes -= block->bytes;
     block->freed_on = stream;
     block->freed_number = stream->queued;
@@ -305,20 +278,20 @@ void dt_cpu_pool_give(struct cpu_pool *pool, struct cpu_stream *stream, struct c
     add_free(pool, block);
 }
 
-static void unmap_list(struct cpu_pool *pool, struct cpu_block *list)
+static void unmap_list(struct cpu_pool *pool, struct cpu_blocks *list)
 {
-    while (list) {
-        struct cpu_block *next = list->next;
-        unmap(pool, list->data, list->bytes);
-        free(list);
-        list = next;
+    while (!LIST_EMPTY(list)) {
+        struct cpu_block *block = LIST_FIRST(list);
+        LIST_REMOVE(block, in_list);
+        unmap(pool, block->data, block->bytes);
+        free(block);
     }
 }
 
 void dt_cpu_pool_finish(struct cpu_pool *pool)
 {
-    unmap_list(pool, pool->small);
-    unmap_list(pool, pool->pieces);
-    unmap_list(pool, pool->live);
+    unmap_list(pool, &pool->small);
+    unmap_list(pool, &pool->pieces);
+    unmap_list(pool, &pool->live);
     memset(pool, 0, sizeof *pool);
 }

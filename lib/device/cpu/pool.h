@@ -17,6 +17,7 @@
 #include "lib/device/cpu/stream.h"
 
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 struct cpu_block {
     void *data;
@@ -24,14 +25,16 @@ struct cpu_block {
     struct cpu_stream *freed_on; /* the stream, and the entry after which the block is free on it */
     uint64_t freed_number;
     uint64_t freed_order; /* number of the free, to find the oldest */
-    struct cpu_block *previous, *next;
+    LIST_ENTRY(cpu_block) in_list;
 };
+
+LIST_HEAD(cpu_blocks, cpu_block);
 
 struct cpu_pool {
     const char *name;         /* "device" or "host", for error texts */
-    struct cpu_block *small;  /* free small blocks, from the C library, never divided; the last freed block is first */
-    struct cpu_block *pieces; /* free parts of mappings, by address */
-    struct cpu_block *live;
+    struct cpu_blocks small;  /* free small blocks, from the C library, never divided; the last freed block is first */
+    struct cpu_blocks pieces; /* free parts of mappings, by address */
+    struct cpu_blocks live;
     uint64_t live_bytes, live_peak_bytes, cached_bytes; /* in program order */
     uint64_t frees;
     _Atomic uint64_t mapped_bytes; /* what the process really holds */
