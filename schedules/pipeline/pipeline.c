@@ -158,16 +158,6 @@ static dt_status forward_backward(struct pipeline *p, const struct action *a)
     return p->family->backward(p->setup.stage, a->group, stash_of(p, a), DT_BACKWARD_WHOLE, p->setup.compute);
 }
 
-static dt_status run_backward(struct pipeline *p, const struct action *a)
-{
-    return make_gradients(p, a, backward);
-}
-
-static dt_status run_forward_backward(struct pipeline *p, const struct action *a)
-{
-    return make_gradients(p, a, forward_backward);
-}
-
 /* ---- neighbours ---- */
 
 /* Activations on their way to the next stage, or their gradient on its way back. */
@@ -203,20 +193,6 @@ static dt_status run_send(struct pipeline *p, const struct action *a)
     return links_send(&p->links, a, &message, p->setup.timeline, message_of(p, a));
 }
 
-/* Two parts of this rank pass a buffer, without a message. The earlier part's stash keeps its slot
- * until its backward has ended. */
-static dt_status run_take_over(struct pipeline *p, const struct action *a)
-{
-    dt_buffer_move(&stash_of(p, a)->x, &stash_at(p, a->part - 1, a->segment)->x);
-    return DT_OK;
-}
-
-static dt_status run_give_back(struct pipeline *p, const struct action *a)
-{
-    dt_buffer_move(&stash_at(p, a->part - 1, a->segment)->dx, &stash_of(p, a)->dx);
-    return DT_OK;
-}
-
 /* ---- stashes ---- */
 
 /* If the samples cannot be divided evenly, the first micro-batches have one sample more. */
@@ -234,23 +210,6 @@ static dt_status run_begin(struct pipeline *p, const struct action *a)
     return dt_stash_begin(p->setup.stage, stash_of(p, a), samples, (uint32_t)first, p->setup.compute);
 }
 
-static dt_status run_end(struct pipeline *p, const struct action *a)
-{
-    dt_stash_end(stash_of(p, a), p->setup.compute);
-    return DT_OK;
-}
-
-static dt_status run_keep_input(struct pipeline *p, const struct action *a)
-{
-    activation_keep_input(p->activation, a, stash_of(p, a));
-    return DT_OK;
-}
-
-static dt_status run_take_input(struct pipeline *p, const struct action *a)
-{
-    return activation_take_input(p->activation, a, stash_of(p, a));
-}
-
 static dt_status run_drop(struct pipeline *p, const struct action *a)
 {
     struct dt_stash *stash = stash_of(p, a);
@@ -261,65 +220,6 @@ static dt_status run_drop(struct pipeline *p, const struct action *a)
     return DT_OK;
 }
 
-static dt_status run_copy_out(struct pipeline *p, const struct action *a)
-{
-    return activation_copy_out(p->activation, a, stash_of(p, a));
-}
-
-static dt_status run_await_out(struct pipeline *p, const struct action *a)
-{
-    return activation_await_out(p->activation, a);
-}
-
-static dt_status run_copy_in(struct pipeline *p, const struct action *a)
-{
-    return activation_copy_in(p->activation, a);
-}
-
-/* ---- parameters and gradients ---- */
-
-static dt_status run_publish(struct pipeline *p, const struct action *a)
-{
-    return p->setup.dp->mode->publish(p->setup.dp);
-}
-
-static dt_status run_gather(struct pipeline *p, const struct action *a)
-{
-    return residency_gather(p->setup.dp, a->group);
-}
-
-static dt_status run_free(struct pipeline *p, const struct action *a)
-{
-    residency_free(p->setup.dp, a->group);
-    return DT_OK;
-}
-
-static dt_status run_begin_gradients(struct pipeline *p, const struct action *a)
-{
-    return p->setup.dp->mode->begin_gradients(p->setup.dp, group_of(p, a), a);
-}
-
-static dt_status run_sum_copies(struct pipeline *p, const struct action *a)
-{
-    return copies_sum(p->ends, &p->setup.dp->setup, group_of(p, a));
-}
-
-static dt_status run_reduce(struct pipeline *p, const struct action *a)
-{
-    return p->setup.dp->mode->reduce(p->setup.dp, group_of(p, a), a);
-}
-
-static dt_status run_update(struct pipeline *p, const struct action *a)
-{
-    return p->setup.dp->mode->update(p->setup.dp, group_of(p, a));
-}
-
-static dt_status run_end_step(struct pipeline *p, const struct action *a)
-{
-    DT_TRY(state_share(&p->setup.dp->setup));
-    return p->setup.dp->mode->end_step(p->setup.dp);
-}
-
 static dt_status run_extra(struct pipeline *p, const struct action *a)
 {
     const struct pipeline_extra *extra = p->setup.extra;
@@ -328,48 +228,86 @@ static dt_status run_extra(struct pipeline *p, const struct action *a)
 
 /* ---- a step ---- */
 
+static dt_status perform(struct pipeline *p, const struct action *a)
+{
+    struct data_parallel *dp = p->setup.dp;
+    switch ((enum action_op)a->op) {
+    case ACTION_FORWARD: return run_forward(p, a);
+    case ACTION_BACKWARD:
+    case ACTION_BACKWARD_INPUT:
+    case ACTION_BACKWARD_WEIGHT: return make_gradients(p, a, backward);
+    case ACTION_RECOMPUTE: return run_recompute(p, a);
+    case ACTION_FORWARD_BACKWARD: return make_gradients(p, a, forward_backward);
+    case ACTION_RECV_INPUT:
+    case ACTION_RECV_GRADIENT: return run_recv(p, a);
+    case ACTION_SEND_OUTPUT:
+    case ACTION_SEND_GRADIENT: return run_send(p, a);
+    /* Two parts of this rank pass a buffer, without a message. The earlier part's stash keeps its
+     * slot until its backward has ended. */
+    case ACTION_TAKE_OVER: dt_buffer_move(&stash_of(p, a)->x, &stash_at(p, a->part - 1, a->segment)->x); break;
+    case ACTION_GIVE_BACK: dt_buffer_move(&stash_at(p, a->part - 1, a->segment)->dx, &stash_of(p, a)->dx); break;
+    case ACTION_BEGIN: return run_begin(p, a);
+    case ACTION_END: dt_stash_end(stash_of(p, a), p->setup.compute); break;
+    case ACTION_KEEP_INPUT: activation_keep_input(p->activation, a, stash_of(p, a)); break;
+    case ACTION_TAKE_INPUT: return activation_take_input(p->activation, a, stash_of(p, a));
+    case ACTION_DROP: return run_drop(p, a);
+    case ACTION_COPY_OUT: return activation_copy_out(p->activation, a, stash_of(p, a));
+    case ACTION_AWAIT_OUT: return activation_await_out(p->activation, a);
+    case ACTION_COPY_IN: return activation_copy_in(p->activation, a);
+    case ACTION_PUBLISH: return dp->mode->publish(dp);
+    case ACTION_GATHER: return residency_gather(dp, a->group);
+    case ACTION_FREE: residency_free(dp, a->group); break;
+    case ACTION_BEGIN_GRADIENTS: return dp->mode->begin_gradients(dp, group_of(p, a), a);
+    case ACTION_SUM_COPIES: return copies_sum(p->ends, &dp->setup, group_of(p, a));
+    case ACTION_REDUCE: return dp->mode->reduce(dp, group_of(p, a), a);
+    case ACTION_UPDATE: return dp->mode->update(dp, group_of(p, a));
+    case ACTION_END_STEP: DT_TRY(state_share(&dp->setup)); return dp->mode->end_step(dp);
+    case ACTION_EXTRA: return run_extra(p, a);
+    case ACTION_OPS: break;
+    }
+    return DT_OK;
+}
+
 enum { SAME_PHASE = -1, NEXT_PHASE = -2 };
 
-static const struct {
-    dt_status (*run)(struct pipeline *p, const struct action *a);
-    int phase; /* the phase of compute's time from here on */
-} ops[ACTION_OPS] = {
-    [ACTION_FORWARD] = {run_forward, TIMELINE_FORWARD},
-    [ACTION_BACKWARD] = {run_backward, TIMELINE_BACKWARD},
-    [ACTION_BACKWARD_INPUT] = {run_backward, TIMELINE_BACKWARD},
-    [ACTION_BACKWARD_WEIGHT] = {run_backward, TIMELINE_BACKWARD},
-    [ACTION_RECOMPUTE] = {run_recompute, TIMELINE_BACKWARD},
-    [ACTION_FORWARD_BACKWARD] = {run_forward_backward, TIMELINE_BACKWARD},
-    [ACTION_RECV_INPUT] = {run_recv, TIMELINE_FORWARD},
-    [ACTION_SEND_OUTPUT] = {run_send, TIMELINE_FORWARD},
-    [ACTION_RECV_GRADIENT] = {run_recv, TIMELINE_BACKWARD},
-    [ACTION_SEND_GRADIENT] = {run_send, TIMELINE_BACKWARD},
-    [ACTION_TAKE_OVER] = {run_take_over, SAME_PHASE},
-    [ACTION_GIVE_BACK] = {run_give_back, SAME_PHASE},
-    [ACTION_BEGIN] = {run_begin, TIMELINE_FORWARD},
-    [ACTION_END] = {run_end, SAME_PHASE},
-    [ACTION_KEEP_INPUT] = {run_keep_input, SAME_PHASE},
-    [ACTION_TAKE_INPUT] = {run_take_input, TIMELINE_BACKWARD},
-    [ACTION_DROP] = {run_drop, SAME_PHASE},
-    [ACTION_COPY_OUT] = {run_copy_out, SAME_PHASE},
-    [ACTION_AWAIT_OUT] = {run_await_out, NEXT_PHASE},
-    [ACTION_COPY_IN] = {run_copy_in, NEXT_PHASE},
-    [ACTION_PUBLISH] = {run_publish, SAME_PHASE},
-    [ACTION_GATHER] = {run_gather, NEXT_PHASE},
-    [ACTION_FREE] = {run_free, SAME_PHASE},
-    [ACTION_BEGIN_GRADIENTS] = {run_begin_gradients, NEXT_PHASE},
-    [ACTION_SUM_COPIES] = {run_sum_copies, TIMELINE_OPTIMIZER},
-    [ACTION_REDUCE] = {run_reduce, SAME_PHASE},
-    [ACTION_UPDATE] = {run_update, TIMELINE_OPTIMIZER},
-    [ACTION_END_STEP] = {run_end_step, TIMELINE_OPTIMIZER},
-    [ACTION_EXTRA] = {run_extra, SAME_PHASE},
+/* The phase of compute's time from an action on. */
+static const int phases[ACTION_OPS] = {
+    [ACTION_FORWARD] = TIMELINE_FORWARD,
+    [ACTION_BACKWARD] = TIMELINE_BACKWARD,
+    [ACTION_BACKWARD_INPUT] = TIMELINE_BACKWARD,
+    [ACTION_BACKWARD_WEIGHT] = TIMELINE_BACKWARD,
+    [ACTION_RECOMPUTE] = TIMELINE_BACKWARD,
+    [ACTION_FORWARD_BACKWARD] = TIMELINE_BACKWARD,
+    [ACTION_RECV_INPUT] = TIMELINE_FORWARD,
+    [ACTION_SEND_OUTPUT] = TIMELINE_FORWARD,
+    [ACTION_RECV_GRADIENT] = TIMELINE_BACKWARD,
+    [ACTION_SEND_GRADIENT] = TIMELINE_BACKWARD,
+    [ACTION_TAKE_OVER] = SAME_PHASE,
+    [ACTION_GIVE_BACK] = SAME_PHASE,
+    [ACTION_BEGIN] = TIMELINE_FORWARD,
+    [ACTION_END] = SAME_PHASE,
+    [ACTION_KEEP_INPUT] = SAME_PHASE,
+    [ACTION_TAKE_INPUT] = TIMELINE_BACKWARD,
+    [ACTION_DROP] = SAME_PHASE,
+    [ACTION_COPY_OUT] = SAME_PHASE,
+    [ACTION_AWAIT_OUT] = NEXT_PHASE,
+    [ACTION_COPY_IN] = NEXT_PHASE,
+    [ACTION_PUBLISH] = SAME_PHASE,
+    [ACTION_GATHER] = NEXT_PHASE,
+    [ACTION_FREE] = SAME_PHASE,
+    [ACTION_BEGIN_GRADIENTS] = NEXT_PHASE,
+    [ACTION_SUM_COPIES] = TIMELINE_OPTIMIZER,
+    [ACTION_REDUCE] = SAME_PHASE,
+    [ACTION_UPDATE] = TIMELINE_OPTIMIZER,
+    [ACTION_END_STEP] = TIMELINE_OPTIMIZER,
+    [ACTION_EXTRA] = SAME_PHASE,
 };
 
 /* The action whose place counts for action `at`: for a gather, the pass that waits for it. */
 static const struct action *pass_of(const struct pipeline *p, int at)
 {
     const struct action *a = &p->plan.actions[at];
-    while (ops[a->op].phase == NEXT_PHASE)
+    while (phases[a->op] == NEXT_PHASE)
         a++;
     return a;
 }
@@ -395,7 +333,7 @@ static bool enter_range(struct pipeline *p, const struct action *a, int phase)
 /* The names of an action's work in traces. Work at the end of a step belongs to no micro-batch. */
 static struct dt_pass pass_named(const struct action *a)
 {
-    bool of_step = a->op == ACTION_PUBLISH || ops[a->op].phase == TIMELINE_OPTIMIZER;
+    bool of_step = a->op == ACTION_PUBLISH || phases[a->op] == TIMELINE_OPTIMIZER;
     return of_step ? dt_no_pass() : (struct dt_pass){(int)a->micro_batch, a->part};
 }
 
@@ -410,7 +348,7 @@ static void note_memory(struct pipeline *p, int phase)
 static dt_status enter(struct pipeline *p, int at)
 {
     const struct action *a = pass_of(p, at);
-    int phase = a->flags & ACTION_AGAIN ? TIMELINE_BACKWARD : ops[a->op].phase;
+    int phase = a->flags & ACTION_AGAIN ? TIMELINE_BACKWARD : phases[a->op];
     note_memory(p, phase);
     if (phase == SAME_PHASE || (!enter_range(p, a, phase) && phase == p->phase))
         return DT_OK;
@@ -427,9 +365,9 @@ static dt_status run(struct pipeline *p, int at)
     DT_TRY(enter(p, at));
     DT_TRY(dt_pass_enter(p->setup.device, pass_named(a))); /* a gather may be for a later phase than the current one */
     if (!action_computes(a))
-        return ops[a->op].run(p, a);
+        return perform(p, a);
     dt_range_push(a->op == ACTION_RECOMPUTE ? "recompute group" : "group", a->group);
-    dt_status status = ops[a->op].run(p, a);
+    dt_status status = perform(p, a);
     dt_range_pop();
     return status;
 }
