@@ -8,6 +8,7 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ORIGIN "Megatron-LM core 0.14.0"
@@ -93,11 +94,24 @@ const struct dt_word megatron_words[] = {
 
 /* ---- settings that several flags decide ---- */
 
+/* Drop settings of theirs that were read, with blanks between, and say so of those that are on. */
+static void drop_read(struct dt_translation *t, const char *flags)
+{
+    char flag[64], quote[80];
+    for (size_t bytes; (bytes = strcspn(flags, " ")) > 0; flags += bytes + strspn(flags + bytes, " ")) {
+        snprintf(flag, sizeof flag, "%.*s", (int)bytes, flags);
+        DT_DESTROYED(dt_json_destroy) struct cJSON *value = dt_json_take(t->theirs, flag);
+        dt_json_quote(value, quote, sizeof quote);
+        if (value && !dt_json_is(value, "false"))
+            dt_remark(t, DT_REMARK_READ, "%s: %s", flag, quote);
+    }
+}
+
 /* Take a flag. Returns whether it was given. */
 static bool take_flag(struct dt_translation *t, const char *flag)
 {
     bool on = megatron_is_on(t, flag);
-    dt_json_drop(t->theirs, flag);
+    drop_read(t, flag);
     return on;
 }
 
@@ -146,7 +160,7 @@ static void settle_model(struct dt_translation *t)
         dt_remark(t, DT_REMARK_CANNOT,
                   "attention-dropout: %g; dtbench's dropout of attention weights is that of the other layers, %g, or none", of_attention,
                   dropout);
-    dt_json_drop(t->theirs, "attention-dropout");
+    drop_read(t, "attention-dropout");
     double width = hidden / dt_json_number(t->ours, "model.heads", 1), channels = dt_json_number(t->theirs, "kv-channels", width);
     if (channels != width)
         dt_remark(t, DT_REMARK_CANNOT, "kv-channels: %g; a head's width is hidden-size / num-attention-heads here, %g", channels, width);
@@ -163,7 +177,7 @@ static void settle_numbers(struct dt_translation *t)
         dt_remark(t, said ? DT_REMARK_READ : DT_REMARK_ASSUMED, "gradients are added up and reduced in fp32%s: gradient_dtype fp32",
                   said ? "" : ", the default of " ORIGIN " with bf16");
     }
-    dt_json_drop(t->theirs, "accumulate-allreduce-grads-in-fp32 main-grads-dtype");
+    drop_read(t, "accumulate-allreduce-grads-in-fp32 main-grads-dtype");
     if (fp16 && !dt_json_at(t->ours, "loss_scaling"))
         job_scale_dynamically(t, 0x1p32);
 }
@@ -184,7 +198,7 @@ static void settle_activation(struct dt_translation *t)
     }
     if (modules && (cJSON_GetArraySize(modules) > 1 || !dt_json_is(cJSON_IsArray(modules) ? modules->child : modules, "core_attn")))
         dt_remark(t, DT_REMARK_CANNOT, "recompute-modules: of Megatron-LM's modules dtbench can recompute only core_attn");
-    dt_json_drop(t->theirs, "recompute-granularity recompute-method recompute-modules recompute-num-layers");
+    drop_read(t, "recompute-granularity recompute-method recompute-modules recompute-num-layers");
 }
 
 /* Equal numbers of layers on each stage, or part of one. */
@@ -200,7 +214,7 @@ static void settle_pipeline(struct dt_translation *t)
 {
     double stages = dt_json_number(t->ours, "pipeline.stages", 1), layers = dt_json_number(t->ours, "model.layers", 1);
     double of_part = dt_json_number(t->theirs, "num-layers-per-virtual-pipeline-stage", 0);
-    dt_json_drop(t->theirs, "num-layers-per-virtual-pipeline-stage");
+    drop_read(t, "num-layers-per-virtual-pipeline-stage");
     double parts = of_part > 0 ? layers / (stages * of_part) : dt_json_number(t->ours, "pipeline.virtual_stages", 1);
     dt_json_drop(t->ours, "pipeline.virtual_stages");
     if (stages == 1)
@@ -229,7 +243,7 @@ static void settle_sharding(struct dt_translation *t)
     put_text(t->ours, "fsdp.gather", kept ? "step" : "micro_batch");
     double elements = dt_json_number(t->theirs, "ddp-bucket-size", 0),
            bytes = dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32") ? 4 : 2;
-    dt_json_drop(t->theirs, "data-parallel-sharding-strategy ddp-bucket-size");
+    drop_read(t, "data-parallel-sharding-strategy ddp-bucket-size");
     bool overlap = take_flag(t, "overlap-grad-reduce");
     if (overlap && elements == 0)
         dt_remark(t, DT_REMARK_ASSUMED, "ddp-bucket-size: 40 million elements, the default of " ORIGIN " on up to 40 ranks");
@@ -258,7 +272,7 @@ static void settle_fp8(struct dt_translation *t)
                   quote);
         dt_json_drop(t->ours, "fp8.gather");
     }
-    dt_json_drop(t->theirs, "fp8-format");
+    drop_read(t, "fp8-format");
 }
 
 static void prepare_fp8(struct dt_translation *t, const struct experiment *e)

@@ -106,6 +106,7 @@ def test_megatron_script():
     has(said["config"], world_size=128, batch_size=12, tensor__size=8, pipeline__stages=16, pipeline__chunks=1536, pipeline__order="1f1b",
         model__layers=96, model__dtype="fp16", model__vocab_size=51200, mesh__order="tensor-data-pipeline", paradigm="none")
     check("num-layers: 96: model.layers 96" in said["read"], said["read"])
+    check({"fp16: true", "use-distributed-optimizer: true"} <= set(said["read"]) and "bf16: true" not in said["read"], said["read"])
     check(any("train-iters" in line for line in said["left_out"]) and not said["unknown"], said)
     said = imported("train.sh", MEGATRON.replace("--fp16", "--fp16 --context-parallel-size 2 --cp-comm-type a2a"), "--gpus", "512")
     has(said["config"], world_size=512, context__size=2, context__comm_type="a2a", batch_size=6, paradigm="zero1")
