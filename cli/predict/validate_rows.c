@@ -36,28 +36,16 @@ static dt_status paradigm_in(const struct measured_table *t, int row, enum parad
     return measured_wrong(t, row, COLUMN_PARADIGM, expected);
 }
 
-/* Is this the preset's name as others write it: "Meta-Llama-3-8B", "llama-7b-hf", "Mistral-7B-v0.1"? */
-static bool is_preset(const char *text, const char *preset)
-{
-    static const char *const versions[] = {"", "hf", "base", "chat", "chat-hf", "instruct", "v0.1", "v0.2", "v0.3"};
-    char name[64];
-    text += strncasecmp(text, "meta-", 5) == 0 ? 5 : 0;
-    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-        snprintf(name, sizeof name, "%s-%s", preset, versions[i]);
-        if (dt_same_name(name, text))
-            return true;
-    }
-    return false;
-}
-
 static dt_status preset_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_MODEL), *owner = strrchr(text, '/'), *nearest = NULL;
+    run->preset = model_find_abroad(text, &run->family);
+    if (run->preset)
+        return DT_OK;
     text = owner ? owner + 1 : text;
-    for (int i = 0; (run->preset = model_preset(i, &run->family)); i++) {
-        const char *name = run->preset->name;
-        if (is_preset(text, name))
-            return DT_OK;
+    const struct dt_model_preset *preset;
+    for (int i = 0; (preset = model_preset(i, &run->family)); i++) {
+        const char *name = preset->name;
         if (dt_looks_like(text, name) && (!nearest || dt_edit_distance(text, name) < dt_edit_distance(text, nearest)))
             nearest = name;
     }

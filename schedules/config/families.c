@@ -1,8 +1,11 @@
 #include "schedules/config/families.h"
 #include "gpt/family.h"
+#include "lib/base/text.h"
 #include "vision/family.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct dt_model_family *const families[] = {&gpt_family, &vision_family};
 
@@ -41,6 +44,30 @@ const struct dt_model_preset *model_find_preset(const char *name, const struct d
     const struct dt_model_preset *preset;
     for (int i = 0; (preset = model_preset(i, family)); i++)
         if (strcmp(preset->name, name) == 0)
+            return preset;
+    return NULL;
+}
+
+/* Is this the preset's name as others write it: "Meta-Llama-3-8B", "llama-7b-hf", "Mistral-7B-v0.1"? */
+static bool is_preset(const char *text, const char *preset)
+{
+    static const char *const versions[] = {"", "hf", "base", "chat", "chat-hf", "instruct", "v0.1", "v0.2", "v0.3"};
+    char name[64];
+    text += strncasecmp(text, "meta-", 5) == 0 ? 5 : 0;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        snprintf(name, sizeof name, "%s-%s", preset, versions[i]);
+        if (dt_same_name(name, text))
+            return true;
+    }
+    return false;
+}
+
+const struct dt_model_preset *model_find_abroad(const char *name, const struct dt_model_family **family)
+{
+    const struct dt_model_preset *preset;
+    const char *owner = strrchr(name, '/');
+    for (int i = 0; (preset = model_preset(i, family)); i++)
+        if (is_preset(owner ? owner + 1 : name, preset->name))
             return preset;
     return NULL;
 }

@@ -20,6 +20,9 @@ const struct dt_model_preset *model_preset(int index, const struct dt_model_fami
 /* The preset of that name, exactly, and its family; NULL when there is none. */
 const struct dt_model_preset *model_find_preset(const char *name, const struct dt_model_family **family);
 
+/* The preset that others call so: "meta-llama/Meta-Llama-3-8B-Instruct", "llama3_8b". */
+const struct dt_model_preset *model_find_abroad(const char *name, const struct dt_model_family **family);
+
 /* Give `model`, of the preset's family, the preset's sizes, and those other values of the preset
  * whose keys are not marked in `given` [the family's key_count]. */
 void model_take_preset(struct dt_model *model, const struct dt_model_preset *preset, const bool *given);
