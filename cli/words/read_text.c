@@ -233,10 +233,13 @@ static const struct {
     const char *endings[2];
     const char *title, *program, *hint;
 } readers[] = {
-    [TEXT_YAML] = {{".yaml", ".yml"},
-                   "YAML",
-                   "import sys,json,yaml; json.dump(yaml.safe_load(open(sys.argv[1])),sys.stdout,default=str)",
-                   "python3 and its module yaml (Debian: python3-yaml)"},
+    [TEXT_YAML] =
+        {{".yaml", ".yml"},
+         "YAML",
+         "import sys,json,re,yaml; yaml.SafeLoader.add_implicit_resolver('tag:yaml.org,2002:float',"
+         "re.compile(r'[-+]?[0-9]+(\\.[0-9]*)?[eE][-+]?[0-9]+$'),list('-+0123456789'));" /* 2e-5: a text in YAML 1.1, and a number in 1.2 */
+         "json.dump(yaml.safe_load(open(sys.argv[1])),sys.stdout,default=str)",
+         "python3 and its module yaml (Debian: python3-yaml)"},
     [TEXT_TOML] = {{".toml", NULL},
                    "TOML",
                    "import sys,json,tomllib; json.dump(tomllib.load(open(sys.argv[1],'rb')),sys.stdout,default=str)",
