@@ -44,6 +44,7 @@ static dt_status check_options(void *options_read)
         return dt_fail(DT_ERR_INVALID, "needs a file");
     if (a->from && !framework_find(a->from))
         return dt_fail(DT_ERR_INVALID, "--from %.40s: is not known; dtbench import --help names them", a->from);
+    a->options.file = a->file;
     DT_TRY(options_read_count("gpus", a->gpus, MOST_GPUS, &a->options.gpus));
     return options_read_count("micro-batch", a->micro_batch, MOST_GPUS, &a->options.micro_batch);
 }
@@ -62,9 +63,9 @@ static dt_status import(const struct import_arguments *a, struct dt_translation 
     struct cJSON *tree;
     const struct framework *f = a->from ? framework_find(a->from) : NULL;
     DT_TRY(words_read_text(a->file, f, &tree));
+    f = f ? f : framework_of(tree);
     if (!f && dt_json_at(tree, "model_type"))
         return import_model(a->file, tree, t);
-    f = f ? f : framework_of(tree);
     if (f)
         return framework_import(f, tree, &a->options, t);
     dt_json_destroy(tree);
@@ -140,7 +141,9 @@ const struct command command_import = {
     .usage = "[OPTION]... FILE",
     .description =
         "Reads a Megatron-LM command line or a script with one, the YAML of Megatron-Bridge or NeMo, torchtitan's TOML, DeepSpeed's JSON, "
-        "accelerate's YAML for FSDP, or a Hugging Face model's config.json, and makes a config for device sim of it.\n\n"
+        "accelerate's YAML for FSDP, arguments of Hugging Face's Trainer (YAML, JSON, a command line, with the files that they name), "
+        "axolotl's or "
+        "torchtune's YAML, or a Hugging Face model's config.json, and makes a config for device sim of it.\n\n"
         "It prints what was read, what was assumed, what was replaced by something with the same time and memory, what was left out, and "
         "what is unknown although it matters: then the exit code is 3 and no config is written, unless --assume.\n\n"
         "    dtbench import train.sh --gpus 64 --output job.json\n"

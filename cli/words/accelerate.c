@@ -126,8 +126,10 @@ static void settle(struct dt_translation *t)
         settle_sharding(t);
     else
         dt_json_put(t->ours, "job.sharding", dt_json_text("none"));
-    dt_remark(t, DT_REMARK_ASSUMED, "optimizer.name: adam; the file leaves it to " SCRIPT);
-    dt_json_put(t->ours, "optimizer.name", dt_json_text("adam"));
+    if (!dt_json_at(t->ours, "optimizer.name")) {
+        dt_remark(t, DT_REMARK_ASSUMED, "optimizer.name: adam; the file leaves it to " SCRIPT);
+        dt_json_put(t->ours, "optimizer.name", dt_json_text("adam"));
+    }
     settle_gradients(t);
     if (dt_json_is(dt_json_at(t->ours, "model.dtype"),
                    "fp16")) /* torch.amp.GradScaler scales the loss, with the same defaults as dtbench */

@@ -206,8 +206,9 @@ static void settle(struct dt_translation *t)
     settle_batch(t);
     settle_numbers(t);
     settle_optimizer(t);
-    dt_remark(t, DT_REMARK_ASSUMED,
-              "activation: keep; whether activations are recomputed is left to " SCRIPT " (--set activation=checkpoint)");
+    if (!dt_json_at(t->ours, "activation"))
+        dt_remark(t, DT_REMARK_ASSUMED,
+                  "activation: keep; whether activations are recomputed is left to " SCRIPT " (--set activation=checkpoint)");
 }
 
 /* ---- the reverse ---- */

@@ -9,11 +9,13 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { PATH_BYTES = 192, LIST_BYTES = 4000, QUOTE_BYTES = 80 };
+enum { PATH_BYTES = 192, LIST_BYTES = 4000, QUOTE_BYTES = 80, FILE_BYTES = 4096 };
 
 static const struct framework *const frameworks[] = {
-    &framework_megatron, &framework_torchtitan, &framework_deepspeed, &framework_accelerate, &framework_bridge, &framework_nemo,
+    &framework_megatron, &framework_torchtitan, &framework_deepspeed, &framework_accelerate, &framework_bridge,
+    &framework_nemo,     &framework_trainer,    &framework_axolotl,   &framework_torchtune,
 };
 
 enum { FRAMEWORKS = sizeof frameworks / sizeof *frameworks, EXPORTED = 4 };
@@ -117,12 +119,20 @@ static bool begins_with_one(const char *path, const char *beginnings)
     return false;
 }
 
+static bool has_no_bearing(const struct framework *f, const char *path)
+{
+    bool none = begins_with_one(path, f->no_bearing);
+    for (int i = 0; f->below && f->below[i] && !none; i++)
+        none = begins_with_one(path, f->below[i]->no_bearing);
+    return none;
+}
+
 /* Remark on a framework's setting that no word has read. An unknown key may matter, unless it is
  * off. */
 static void visit_theirs(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
 {
     char quote[QUOTE_BYTES];
-    if (begins_with_one(path, f->no_bearing) || is_off(value)) {
+    if (has_no_bearing(f, path) || is_off(value)) {
         dt_append(list, LIST_BYTES, ", ", "%s", path);
         return;
     }
@@ -166,6 +176,43 @@ static void visit_fixed(struct dt_translation *t, const struct framework *f, con
 
 /* ---- import and export ---- */
 
+/* Read a file that the job names: beside the job's own, there without its folders, or as it is
+ * named. */
+static dt_status read_beside(const char *file, const char *name, struct cJSON **out)
+{
+    char paths[3][FILE_BYTES];
+    const char *slash = strrchr(file, '/'), *last = strrchr(name, '/');
+    int folder = slash && *name != '/' ? (int)(slash + 1 - file) : 0, count = 0;
+    snprintf(paths[count++], FILE_BYTES, "%.*s%s", folder, file, name);
+    snprintf(paths[count++], FILE_BYTES, "%.*s%s", slash ? (int)(slash + 1 - file) : 0, file, last ? last + 1 : name);
+    snprintf(paths[count++], FILE_BYTES, "%s", name);
+    int i = 0;
+    while (i < count - 1 && access(paths[i], R_OK) != 0)
+        i++;
+    return words_read_text(paths[i], NULL, out);
+}
+
+/* Put the files that the job names in place of their names. */
+static void take_files(struct dt_translation *t, const struct framework *f, const struct import_options *options)
+{
+    char key[PATH_BYTES];
+    const char *keys = f->files;
+    for (size_t bytes; keys && (bytes = strcspn(keys, " ")) > 0; keys += bytes + (keys[bytes] == ' ')) {
+        struct cJSON *tree;
+        snprintf(key, sizeof key, "%.*s", (int)bytes, keys);
+        const char *name = dt_json_text_at(t->theirs, key);
+        if (!*name)
+            continue;
+        if (read_beside(options->file ? options->file : "", name, &tree) == DT_OK) {
+            dt_remark(t, DT_REMARK_READ, "%s: %s", key, name);
+            dt_json_put(t->theirs, key, tree);
+        } else {
+            dt_remark(t, DT_REMARK_CANNOT, "%s: %s", key, dt_error_message());
+            dt_json_drop(t->theirs, key);
+        }
+    }
+}
+
 static void take_model(struct dt_translation *t, const char *model)
 {
     const struct dt_model_family *family;
@@ -180,6 +227,7 @@ dt_status framework_import(const struct framework *f, struct cJSON *theirs, cons
 {
     char list[LIST_BYTES] = "";
     DT_TRY(dt_translation_init(t, f->origin, theirs, dt_json_value(f->fixed)));
+    take_files(t, f, options);
     if (f->adapt)
         f->adapt(t);
     dt_words_read(f->words, t);
@@ -187,7 +235,7 @@ dt_status framework_import(const struct framework *f, struct cJSON *theirs, cons
         f->settle(t);
     if (options->model)
         take_model(t, options->model);
-    else if (f->without_model)
+    else if (f->without_model && !dt_json_at(t->ours, "model.preset"))
         dt_remark(t, DT_REMARK_CANNOT, "the file has no model, which is in %s: name it with --model NAME, or a Hugging Face config.json",
                   f->without_model);
     job_settle(t, options);

@@ -309,12 +309,10 @@ static bool ends_with(const char *path, const char *ending)
 
 static enum text_format format_of(const char *path, const struct framework *f)
 {
-    if (f)
-        return f->format;
     for (int i = TEXT_YAML; i <= TEXT_TOML; i++)
         if (ends_with(path, readers[i].endings[0]) || ends_with(path, readers[i].endings[1]))
             return (enum text_format)i;
-    return ends_with(path, ".json") ? TEXT_JSON : TEXT_FLAGS;
+    return ends_with(path, ".json") ? TEXT_JSON : f && !ends_with(path, ".sh") ? f->format : TEXT_FLAGS;
 }
 
 static dt_status read_value(const char *path, enum text_format format, struct cJSON **out)

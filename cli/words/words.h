@@ -37,9 +37,11 @@ struct framework {
     const char *fixed;        /* settings that it cannot change, as JSON of a config */
     const char *const *space; /* for dtbench plan: further keys with their one value, or those to choose from; NULL at the end */
     const struct dt_word *words;
-    const char *no_bearing;                   /* beginnings of its keys that matter to neither time nor memory, with blanks between */
-    const char *without_model;                /* where the model is if its files have none ("your script"); NULL: they have it */
-    void (*settle)(struct dt_translation *t); /* import, after the words; NULL: nothing to do */
+    const char *no_bearing;               /* beginnings of its keys that matter to neither time nor memory, with blanks between */
+    const struct framework *const *below; /* those that it runs, whose words are read after its own; NULL at the end, or none */
+    const char *files;                    /* keys, with blanks between, whose text is the name of a further file of settings; NULL: none */
+    const char *without_model;            /* where the model is if its files have none ("your script"); NULL: they have it */
+    void (*settle)(struct dt_translation *t);                                 /* import, after the words; NULL: nothing to do */
     void (*prepare)(struct dt_translation *t, const struct experiment *from); /* export, before the words; NULL: nothing to do */
     void (*adapt)(struct dt_translation
                       *t); /* import, before the words: translates another format's names into those of the words; NULL: nothing to do */
@@ -58,11 +60,12 @@ void framework_settings(const struct framework *f, framework_setting *use, void 
 const struct framework *framework_of(const struct cJSON *theirs);
 
 extern const struct framework framework_megatron, framework_bridge, framework_nemo, framework_torchtitan, framework_deepspeed,
-    framework_accelerate;
+    framework_accelerate, framework_trainer, framework_axolotl, framework_torchtune;
 
 /* Options of an importer in addition to the file; 0 and NULL: none. */
 struct import_options {
     int gpus, micro_batch;
+    const char *file;  /* that of the job, beside which others may be; NULL: standard input */
     const char *model; /* a preset or a Hugging Face config, in place of the file's own */
 };
 
@@ -81,8 +84,8 @@ void job_say_copies(struct dt_translation *t);
  * unless t->ours says otherwise. */
 void job_scale_dynamically(struct dt_translation *t, double initial);
 
-/* Read a file as an object of keys and values; "-" is standard input, whose format is that of `f`.
- * f NULL: the name's ending gives the format; a file with an unknown ending is a command line.
+/* Read a file as an object of keys and values. The name's ending gives the format; a file with an
+ * unknown ending, or standard input ("-"), has that of `f`, or is a command line where f is NULL.
  * Owner of *out: the caller, dt_json_destroy. Errors: DT_ERR_IO, DT_ERR_INVALID, DT_ERR_UNAVAILABLE
  * where a format needs a Python module that is not there. */
 dt_status words_read_text(const char *path, const struct framework *f, struct cJSON **out);

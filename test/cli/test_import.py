@@ -74,6 +74,52 @@ fsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD, fsdp_auto_wrap_policy: TRANS
 """
 
 
+# The shape of FastChat's and Alpaca's scripts.
+TRAINER = """torchrun --nproc_per_node=4 --master_port=20001 fastchat/train/train_mem.py --model_name_or_path meta-llama/Llama-2-7b-hf \\
+    --bf16 True --per_device_train_batch_size 2 --gradient_accumulation_steps 16 --evaluation_strategy "no" --learning_rate 2e-5 \\
+    --fsdp "full_shard auto_wrap" --fsdp_transformer_layer_cls_to_wrap 'LlamaDecoderLayer' --tf32 True --model_max_length 2048 \\
+    --gradient_checkpointing True
+"""
+# LLaMA-Factory's; DeepSpeed's file is beside it.
+FACTORY = """
+model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct
+stage: sft
+finetuning_type: full
+deepspeed: examples/deepspeed/z3.json
+cutoff_len: 1024
+per_device_train_batch_size: 1
+gradient_accumulation_steps: 2
+learning_rate: 1.0e-4
+bf16: true
+"""
+Z3 = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "gradient_clipping": "auto",
+      "fp16": {"enabled": "auto", "loss_scale": 0}, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3, "overlap_comm": True, "reduce_bucket_size": "auto"}}
+AXOLOTL = """
+base_model: NousResearch/Meta-Llama-3.1-8B
+model_type: LlamaForCausalLM
+sequence_len: 4096
+sample_packing: true
+gradient_accumulation_steps: 4
+micro_batch_size: 2
+optimizer: adamw_torch_fused
+learning_rate: 2e-5
+bf16: auto
+gradient_checkpointing: true
+fsdp: [full_shard, auto_wrap]
+fsdp_config: {fsdp_offload_params: true, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, fsdp_sharding_strategy: FULL_SHARD, fsdp_backward_prefetch: BACKWARD_PRE}
+"""
+TORCHTUNE = """
+tokenizer: {_component_: torchtune.models.llama3.llama3_tokenizer, max_seq_len: 4096}
+model: {_component_: torchtune.models.llama3_1.llama3_1_8b}
+batch_size: 2
+gradient_accumulation_steps: 8
+optimizer: {_component_: torch.optim.AdamW, lr: 2e-5, fused: true}
+loss: {_component_: torchtune.modules.loss.LinearCrossEntropyLoss}
+enable_activation_checkpointing: true
+dtype: bf16
+"""
+
+
 def write(name, content):
     path = os.path.join(WORK, name)
     with open(path, "w", encoding="utf-8") as file:
@@ -142,6 +188,59 @@ def test_numbers_that_are_none_are_not_taken_for_unsaid():
         check(f"unknown   {text}; a number from 1 on is expected" in result.stderr and "nan" not in result.stderr, result.stderr)
     result = run("import", write("ds.json", {**DEEPSPEED, "gradient_accumulation_steps": -1}), "--model", "GPT-2-XL", "--gpus", "16", code=CONFIG)
     check("unknown   gradient accumulation: -1; a number from 1 on is expected" in result.stderr, result.stderr)
+
+
+def test_arguments_of_the_trainer():
+    said = imported("finetune.sh", TRAINER)
+    has(said["config"], world_size=4, paradigm="fsdp", batch_size=32, micro_batches=16, activation="checkpoint", model__preset="Llama-2-7B",
+        model__block_size=2048, model__dtype="bf16", gradient_dtype="fp32", reduce_dtype="bf16", optimizer__clip_norm=1)
+    check(not said["unknown"] and any("shorter ones that are not packed take less" in line for line in said["assumed"]), said)
+    said = imported("finetune.sh", TRAINER.replace("full_shard", "shard_grad_op offload").replace("4 --master", "8 --nnodes=2 --master"))
+    has(said["config"], world_size=16, paradigm="zero2", parameter_offload=True)
+    said = imported("finetune.sh", TRAINER.replace('--fsdp "full_shard auto_wrap"', ""))
+    has(said["config"], paradigm="ddp", gradient_dtype="fp32", reduce_dtype=None)
+    for argument, text in (("--use_peft True", "use_peft: true; all parameters are trained here"), ("--optim adamw_bnb_8bit", 'optim: "adamw_bnb_8bit"; optimizers are'),
+                           ("--deepspeed missing.json", "deepspeed: cannot open missing.json"), ("--attn_implementation eager", 'attn_implementation: "eager"; attention is a fused kernel here')):
+        result = run("import", write("finetune.sh", TRAINER.rstrip() + " " + argument), code=CONFIG)
+        check("unknown   " + text in result.stderr, text, result.stderr)
+
+
+def test_files_beside_arguments():
+    need_yaml()
+    write("z3.json", Z3)
+    said = imported("factory.yaml", FACTORY, "--gpus", "8")
+    has(said["config"], world_size=8, paradigm="fsdp", batch_size=2, micro_batches=2, model__preset="Llama-3-8B", model__block_size=1024, model__dtype="bf16",
+        optimizer__learning_rate=1e-4)
+    check(not said["unknown"], said["unknown"])
+    write("accelerate.yaml", ACCELERATE.replace("HYBRID_SHARD", "FULL_SHARD"))
+    script = TRAINER.replace("torchrun --nproc_per_node=4 --master_port=20001", "accelerate launch --config_file accelerate.yaml")
+    said = imported("finetune.sh", script.replace('--fsdp "full_shard auto_wrap"', ""))
+    has(said["config"], world_size=16, paradigm="fsdp", batch_size=32)
+    whole = {"per_device_train_batch_size": 4, "fsdp": [], "fsdp_config": {"min_num_params": 0, "xla": False}, "deepspeed": None, "fp16": False, "bf16": True,
+             "accelerator_config": {"split_batches": False}, "optim": "adamw_torch", "skip_memory_metrics": True, "max_steps": -1}
+    said = imported("arguments.json", whole, "--model", "Llama-2-7B", "--gpus", "2")
+    has(said["config"], paradigm="ddp", batch_size=4)
+    check(not said["unknown"], said["unknown"])
+
+
+def test_axolotl_and_torchtune():
+    need_yaml()
+    said = imported("axolotl.yaml", AXOLOTL, "--gpus", "8")
+    has(said["config"], paradigm="fsdp", batch_size=8, micro_batches=4, parameter_offload=True, model__preset="Llama-3.1-8B", activation="checkpoint",
+        optimizer__learning_rate=2e-5, optimizer__master_weights=True)
+    check(not any("not packed" in line for line in said["assumed"]) and not said["unknown"], said)
+    alone = AXOLOTL[:AXOLOTL.index("fsdp:")]
+    has(imported("axolotl.yaml", alone, "--gpus", "2")["config"], paradigm="ddp", optimizer__master_weights=False, gradient_dtype=None)
+    result = run("import", write("axolotl.yaml", AXOLOTL + "adapter: lora\n"), "--gpus", "8", code=CONFIG)
+    check('unknown   adapter: "lora"; all parameters are trained here' in result.stderr, result.stderr)
+    said = imported("8B_full.yaml", TORCHTUNE, "--gpus", "4")
+    has(said["config"], paradigm="fsdp", batch_size=16, micro_batches=8, model__preset="Llama-3.1-8B", model__block_size=4096, activation="checkpoint",
+        optimizer__master_weights=False, optimizer__clip_norm=0, gradient_dtype=None)
+    check(any(line.startswith("loss: in chunks there") for line in said["assumed"]) and not said["unknown"], said)
+    has(imported("8B_full.yaml", TORCHTUNE + "fsdp_reshard_after_forward: false\nfsdp_cpu_offload: true\n", "--gpus", "4")["config"],
+        paradigm="zero2", parameter_offload=True)
+    result = run("import", write("lora.yaml", TORCHTUNE.replace("llama3_1_8b", "lora_llama3_1_8b")), "--gpus", "4", code=CONFIG)
+    check("lora_llama3_1_8b; all parameters are trained here, and no adapters" in result.stderr, result.stderr)
 
 
 def test_two_answers_are_not_taken_for_one():

@@ -188,10 +188,10 @@ static const struct {
     void (*config)(struct dice *d, char *text);
     struct import_options options; /* options for what the file does not contain */
 } spaces[] = {
-    {"megatron", megatron_config, {0, 0, NULL}},
-    {"torchtitan", torchtitan_config, {0, 0, NULL}},
-    {"deepspeed", deepspeed_config, {0, 0, "GPTSmall"}},
-    {"fsdp", accelerate_config, {0, 2, "GPTSmall"}},
+    {"megatron", megatron_config, {.model = NULL}},
+    {"torchtitan", torchtitan_config, {.model = NULL}},
+    {"deepspeed", deepspeed_config, {.model = "GPTSmall"}},
+    {"fsdp", accelerate_config, {.micro_batch = 2, .model = "GPTSmall"}},
 };
 
 static bool parse(const char *text, struct experiment *out)
