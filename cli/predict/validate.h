@@ -21,9 +21,9 @@ enum validate_outcome {
 
 enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
 
-/* How a run computes its RMS norms, according to its table: each in one kernel, or in separate
- * operations of PyTorch; the last two: attention's softmax, or SwiGLU and rope, too. */
-enum measured_norm { NORM_NOT_TOLD, NORM_IN_KERNEL, NORM_IN_OPERATIONS, NORM_AND_SOFTMAX_IN_OPERATIONS, NORM_GATE_AND_ROPE_IN_OPERATIONS };
+/* What a run computes in one kernel each, or in separate operations of PyTorch, according to its
+ * table: flags of RMS norms, attention's softmax, and SwiGLU and rope. */
+enum measured_kernels { NORM_IN_KERNEL = 1, NORM_IN_OPERATIONS = 2, SOFTMAX_IN_OPERATIONS = 4, GATE_AND_ROPE_IN_OPERATIONS = 8 };
 
 /* One measured run. */
 struct validate_row {
@@ -35,7 +35,7 @@ struct validate_row {
     int gpus_per_node, stages, tensor;
     double measured_s, measured_bytes;   /* NAN: not in the table */
     enum validate_fit measured_fit;      /* in memory: by its status, or because it has a time */
-    enum measured_norm norm;             /* overrides the profile's */
+    unsigned kernels;                    /* enum measured_kernels: override the profile's; 0: the table tells nothing */
     double attention_rate;               /* of the kernel that the row names, where the profile's is 1; 0: it names none */
     bool whole_gpu;                      /* measured_bytes are nvidia-smi's, not the tensors' alone */
     bool sequence_parallel_open;         /* neither table nor --set gives tensor.sequence_parallel: the default is used */
@@ -304,7 +304,7 @@ struct measured_run {
     int activation_every;      /* 0: unknown */
     int wrap, gather, offload; /* -1: unknown */
     bool sequence_parallel, sequence_parallel_told;
-    enum measured_norm norm;
+    unsigned kernels;      /* enum measured_kernels */
     double attention_rate; /* as in struct validate_row */
     char reason[256];      /* why it cannot be an experiment; "": it can */
     char note[96];         /* becomes the row's note */

@@ -439,7 +439,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->gpus_per_node = run.gpus_per_node;
     row->stages = run.stages;
     row->tensor = run.tensor;
-    row->norm = run.norm;
+    row->kernels = run.kernels;
     row->attention_rate = run.attention_rate;
     row->sharing_open = !t->is_study && !t->paradigm && !*measured_text(t, i, COLUMN_ZERO) && run.data > 1;
     row->whole_gpu = strstr(measured_text(t, i, COLUMN_NOTES), "nvidia-smi") != NULL;

@@ -343,17 +343,19 @@ static void batch_in(struct measured_run *run)
 
 /* Read kernels as in aleph_alpha_layouts.csv (results/validation): "kernel=torch" and
  * "kernel=fused", whose attention keeps all its weights in memory, and "+ RMS kernel". Notes that
- * begin with "eager" are of PyTorch without torch.compile (reported_runs.csv, float8.csv). */
+ * begin with "eager" are of PyTorch without torch.compile (reported_runs.csv, float8.csv), whose
+ * norms may be kernels all the same: "eager + RMS kernel". */
 static void kernels_in(const struct measured_table *t, int i, struct measured_run *run)
 {
     const char *notes = measured_text(t, i, COLUMN_NOTES);
-    if (strstr(notes, "kernel="))
-        run->norm = strstr(notes, "RMS kernel") ? NORM_IN_KERNEL : NORM_IN_OPERATIONS;
-    if (measured_begins_with(notes, "eager") && !isalpha((unsigned char)notes[strlen("eager")]))
-        run->norm = NORM_GATE_AND_ROPE_IN_OPERATIONS;
+    const bool eager = measured_begins_with(notes, "eager") && !isalpha((unsigned char)notes[strlen("eager")]);
+    if (eager || strstr(notes, "kernel="))
+        run->kernels = strstr(notes, "RMS kernel") ? NORM_IN_KERNEL : NORM_IN_OPERATIONS;
+    if (eager)
+        run->kernels |= GATE_AND_ROPE_IN_OPERATIONS;
     run->attention_rate = profile_attention_rate(notes);
     if (strstr(notes, "kernel=torch"))
-        run->norm = NORM_AND_SOFTMAX_IN_OPERATIONS;
+        run->kernels |= SOFTMAX_IN_OPERATIONS;
     if (strstr(notes, "kernel=torch") || strstr(notes, "kernel=fused"))
         run->attention = "unfused";
 }

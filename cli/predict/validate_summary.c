@@ -16,7 +16,7 @@
 /* Whether both are equal except for keys on which no prediction depends. */
 static bool same_experiment(const struct validate_row *a, const struct validate_row *b)
 {
-    return a->sequence_parallel_open == b->sequence_parallel_open && a->norm == b->norm && a->attention_rate == b->attention_rate &&
+    return a->sequence_parallel_open == b->sequence_parallel_open && a->kernels == b->kernels && a->attention_rate == b->attention_rate &&
            a->whole_gpu == b->whole_gpu && strcmp(a->experiment.hash, b->experiment.hash) == 0;
 }
 
@@ -63,13 +63,13 @@ static dt_status create_system(struct predicting *p, const struct validate_row *
     if (p->rows->steps == VALIDATE_COARSE)
         (*out)->memory_bytes = UINT64_MAX; /* the run fitted, whatever memory is predicted */
     struct dt_costs *costs = &(*out)->costs;
-    if (row->norm == NORM_IN_KERNEL)
+    if (row->kernels & NORM_IN_KERNEL)
         costs->profile.memory.rms_norm_elems = 0;
-    if (row->norm >= NORM_IN_OPERATIONS)
+    if (row->kernels & NORM_IN_OPERATIONS)
         profile_norm_in_operations(&costs->profile);
-    if (row->norm == NORM_AND_SOFTMAX_IN_OPERATIONS)
+    if (row->kernels & SOFTMAX_IN_OPERATIONS)
         profile_softmax_in_operations(&costs->profile);
-    if (row->norm == NORM_GATE_AND_ROPE_IN_OPERATIONS)
+    if (row->kernels & GATE_AND_ROPE_IN_OPERATIONS)
         profile_gate_and_rope_in_operations(&costs->profile, e->strategy.again & DT_AGAIN_PRODUCTS);
     if (row->attention_rate > 0)
         costs->profile.gemm.fused_attention /= row->attention_rate;

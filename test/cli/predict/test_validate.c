@@ -175,14 +175,22 @@ static void brief_and_equal_rows(void)
                                     "2,32,2,1024,16,4,1024,1,1,2,kernel=torch\n"
                                     "2,32,2,1024,16,4,1024,1,1,2,kernel=flash_attentionv1.0.8\n"
                                     "2,32,2,1024,16,4,1024,1,1,2,kernel=cudnn\n"
-                                    "2,32,2,1024,16,4,1024,1,1,2,eager; norms too\n";
-    static const enum measured_norm norms[] = {NORM_IN_KERNEL,     NORM_IN_OPERATIONS, NORM_NOT_TOLD,
-                                               NORM_IN_OPERATIONS, NORM_IN_OPERATIONS, NORM_AND_SOFTMAX_IN_OPERATIONS,
-                                               NORM_IN_OPERATIONS, NORM_IN_OPERATIONS, NORM_GATE_AND_ROPE_IN_OPERATIONS};
+                                    "2,32,2,1024,16,4,1024,1,1,2,eager; norms too\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,eager + RMS kernel\n";
+    static const unsigned kernels[] = {NORM_IN_KERNEL,
+                                       NORM_IN_OPERATIONS,
+                                       0,
+                                       NORM_IN_OPERATIONS,
+                                       NORM_IN_OPERATIONS,
+                                       NORM_IN_OPERATIONS | SOFTMAX_IN_OPERATIONS,
+                                       NORM_IN_OPERATIONS,
+                                       NORM_IN_OPERATIONS,
+                                       NORM_IN_OPERATIONS | GATE_AND_ROPE_IN_OPERATIONS,
+                                       NORM_IN_KERNEL | GATE_AND_ROPE_IN_OPERATIONS};
     static const char *const sets[] = {"model.norm=rms", "model.mlp=swiglu", "model.position=rope"};
-    enum { ROWS = sizeof norms / sizeof *norms };
+    enum { ROWS = sizeof kernels / sizeof *kernels };
     struct validate_system system = {.cluster = "clusters/dgx_a100.json", .profile = "profiles/general_a100.json"};
-    double whole_s[ROWS];
+    double whole_s[ROWS], bytes[ROWS];
     system.sets = sets;
     system.set_count = sizeof sets / sizeof *sets;
     for (int brief = 0; brief < 2; brief++) {
@@ -192,8 +200,9 @@ static void brief_and_equal_rows(void)
         rows.steps = brief ? VALIDATE_BRIEF : VALIDATE_WHOLE;
         CHECK_OK(validate_predict(&rows, NULL, NULL));
         for (int i = 0; i < ROWS; i++) {
-            CHECK(rows.rows[i].norm == norms[i] && rows.rows[i].outcome == VALIDATE_PREDICTED, "%d: %s", i, rows.rows[i].reason);
+            CHECK(rows.rows[i].kernels == kernels[i] && rows.rows[i].outcome == VALIDATE_PREDICTED, "%d: %s", i, rows.rows[i].reason);
             whole_s[i] = brief ? whole_s[i] : rows.rows[i].predicted_s;
+            bytes[i] = rows.rows[i].predicted_bytes;
             CHECK(fabs(rows.rows[i].predicted_s / whole_s[i] - 1) < 1e-9, "%d: %g, not %g s", i, rows.rows[i].predicted_s, whole_s[i]);
         }
         validate_rows_finish(&rows);
@@ -201,6 +210,8 @@ static void brief_and_equal_rows(void)
     CHECK(whole_s[1] > 1.05 * whole_s[0] && whole_s[2] == whole_s[0] && whole_s[3] == whole_s[1], "%g, %g, %g, %g s", whole_s[0],
           whole_s[1], whole_s[2], whole_s[3]);
     CHECK(whole_s[8] > 1.02 * whole_s[3], "SwiGLU and rope of several kernels, too: %g and %g s", whole_s[8], whole_s[3]);
+    CHECK(whole_s[9] < whole_s[8] && whole_s[9] > whole_s[0] && bytes[9] < bytes[8] && bytes[9] == bytes[0],
+          "SwiGLU and rope of several kernels, norms of one: %g s and %g bytes", whole_s[9], bytes[9]);
     CHECK(whole_s[4] > whole_s[3] && whole_s[5] > 1.05 * whole_s[4] && whole_s[6] > whole_s[3] && whole_s[7] < whole_s[3],
           "%g, %g, %g, %g s", whole_s[4], whole_s[5], whole_s[6], whole_s[7]);
 }
