@@ -454,6 +454,11 @@ void profile_norm_in_operations(struct dt_profile *p)
     p->memory.rms_norm_elems = 3;
 }
 
+void profile_adam_in_operations(struct dt_profile *p)
+{
+    p->memory.update_bytes += 2 * sizeof(float);
+}
+
 void profile_gate_and_rope_in_operations(struct dt_profile *p, bool again)
 {
     *kernel_called(p, "swiglu") = (struct dt_kernel_cost){.launches = 2, .passes = 5};

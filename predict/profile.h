@@ -63,6 +63,14 @@ void profile_gate_and_rope_in_operations(struct dt_profile *profile, bool again)
  *         MaskedSoftmaxTorch with softmax_in_fp32. */
 void profile_softmax_in_operations(struct dt_profile *profile);
 
+/* The memory of an Adam that is not fused, where ZeRO has put all parameters of a rank into one
+ * tensor: the root of the second moment and its quotient with a correction exist at once, 4 bytes of
+ * a parameter each.
+ * Source  PyTorch 1.13.1, torch/optim/adamw.py, _single_tensor_adamw; InternLM/InternEvo of November
+ *         2023 (commit 7776693), internlm/train/training_internlm.py, initialize_optimizer, and
+ *         requirements/torch.txt. */
+void profile_adam_in_operations(struct dt_profile *profile);
+
 /* The rate of the attention kernel that `notes` name ("kernel=cudnn"), where a profile's is
  * FlashAttention-2's; 1: they name none. All under a causal mask, heads of 128.
  * Source  flash_attentionv1: A100, forward and backward, sequences of 2,048 to 16,384 tokens

@@ -344,7 +344,8 @@ static void batch_in(struct measured_run *run)
 /* Read kernels as in aleph_alpha_layouts.csv (results/validation): "kernel=torch" and
  * "kernel=fused", whose attention keeps all its weights in memory, and "+ RMS kernel". Notes that
  * begin with "eager" are of PyTorch without torch.compile (reported_runs.csv, float8.csv), whose
- * norms may be kernels all the same: "eager + RMS kernel". */
+ * norms may be kernels all the same: "eager + RMS kernel". "Adam in operations" is in
+ * internevo.csv. */
 static void kernels_in(const struct measured_table *t, int i, struct measured_run *run)
 {
     const char *notes = measured_text(t, i, COLUMN_NOTES);
@@ -356,6 +357,8 @@ static void kernels_in(const struct measured_table *t, int i, struct measured_ru
     run->attention_rate = profile_attention_rate(notes);
     if (strstr(notes, "kernel=torch"))
         run->kernels |= SOFTMAX_IN_OPERATIONS;
+    if (strstr(notes, "Adam in operations"))
+        run->kernels |= ADAM_IN_OPERATIONS;
     if (strstr(notes, "kernel=torch") || strstr(notes, "kernel=fused"))
         run->attention = "unfused";
 }

@@ -121,12 +121,14 @@ static void norms_and_units_told(void)
 
 /* What nvidia-smi tells is compared with all that a GPU holds: the tensors, 10 % of their peak (by
  * general_a100), the context and a communicator. The allocator also keeps freed activations, so that
- * the update's buffers are added: at most 6 bytes for each parameter of a stage. */
+ * the update's buffers are added: at most 6 bytes for each parameter of a stage, and 8 more of an
+ * Adam in operations. */
 static void memory_of_the_whole_gpu(void)
 {
     static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,notes\n"
                                     "2,32,2,1024,16,4,1024,1,1,2,\n"
-                                    "2,32,2,1024,16,4,1024,1,1,2,memory from nvidia-smi\n";
+                                    "2,32,2,1024,16,4,1024,1,1,2,memory from nvidia-smi\n"
+                                    "2,32,2,1024,16,4,1024,1,1,2,memory from nvidia-smi; Adam in operations\n";
     const struct validate_system system = {.cluster = "clusters/dgx_a100.json", .profile = "profiles/general_a100.json"};
     struct validate_rows rows;
     char path[64];
@@ -135,6 +137,8 @@ static void memory_of_the_whole_gpu(void)
     const double tensors = rows.rows[0].predicted_bytes, all = rows.rows[1].predicted_bytes;
     const double beside = all - (1.1 * tensors + 6.1e8 + 6.9e8), stage = 2 * 12 * 1024 * 1024 + (50257 + 1024) * 1024;
     CHECK(beside > 1e8 && beside < 1.1 * 6 * stage, "%g of %g bytes: %g of the update", all, tensors, beside);
+    const double more = rows.rows[2].predicted_bytes - all;
+    CHECK(fabs(more / (1.1 * 8 * stage) - 1) < 0.03, "an Adam in operations: %g bytes more, %g parameters", more, stage);
     validate_rows_finish(&rows);
 }
 
