@@ -204,8 +204,10 @@ enum measured_column {
     COLUMN_GLOBAL_BATCH,
     COLUMN_ACCUMULATED, /* micro-batches of a replica's step */
     COLUMN_LOCAL_BATCH,
+    COLUMN_DISTRIBUTED_OPTIMIZER, /* yes: ZeRO-1, where no other column says how replicas share the model */
+    COLUMN_BF16,                  /* yes, where no other column says a type */
 };
-enum { MEASURED_COLUMNS = 48 };
+enum { MEASURED_COLUMNS = 52 };
 
 struct measured_run;
 struct measured_table {
@@ -284,6 +286,7 @@ struct measured_run {
     int layers, hidden, heads, vocab, sequence; /* vocab, sequence 0: the config's defaults */
     int ffn, kv_heads;
     bool tied;
+    bool sharing_told; /* a column or --set says how replicas share the model */
     const char *dtype, *attention, *loss, *optimizer;
     bool wide_gradients; /* in fp32 whatever dtype is */
     enum dt_fp8 fp8;

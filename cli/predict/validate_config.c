@@ -441,7 +441,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->tensor = run.tensor;
     row->kernels = run.kernels;
     row->attention_rate = run.attention_rate;
-    row->sharing_open = !t->is_study && !t->paradigm && !*measured_text(t, i, COLUMN_ZERO) && run.data > 1;
+    row->sharing_open = !t->is_study && !run.sharing_told && run.data > 1;
     row->whole_gpu = strstr(measured_text(t, i, COLUMN_NOTES), "nvidia-smi") != NULL;
     const char *name = run.preset ? run.preset->name : measured_text(t, i, COLUMN_MODEL);
     if (*name)

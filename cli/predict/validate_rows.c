@@ -111,7 +111,12 @@ bool measured_is_sharding(const char *name)
 /* "zero1 group=8", "HSDP (shard 8)": the number of ranks that share one copy follows the name. */
 static dt_status group_in(const struct measured_table *t, int row, char name[64], struct measured_run *run)
 {
+    bool told, distributed;
+    DT_TRY(measured_yes(t, row, COLUMN_DISTRIBUTED_OPTIMIZER, &told, &distributed));
     snprintf(name, 64, "%s", t->paradigm ? t->paradigm : measured_text(t, row, COLUMN_ZERO));
+    run->sharing_told = told || *name;
+    if (!*name && distributed)
+        snprintf(name, 64, "zero1");
     char *group = strpbrk(name, " (,;"), *end;
     if (measured_is_sharding(name) || !group || !strpbrk(group, "0123456789")) /* the number of "ZeRO stage 3" is no group's */
         return DT_OK;
@@ -171,6 +176,9 @@ static void context_in(const struct measured_table *t, int row, struct measured_
 static void numbers_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     const char *text = measured_text(t, row, COLUMN_DTYPE);
+    bool told, bf16;
+    if (!*text && measured_yes(t, row, COLUMN_BF16, &told, &bf16) == DT_OK && bf16)
+        text = "bf16";
     if (strcasestr(text, "fp8") || strcasestr(text, "float8")) {
         run->fp8 = DT_FP8_DELAYED; /* Transformer Engine's own */
         for (int i = DT_FP8_NONE + 1; i < DT_FP8_RECIPES; i++)

@@ -51,6 +51,28 @@ static void meshes_become_experiments(void)
     validate_rows_finish(&rows);
 }
 
+/* A Weights & Biases export of a Megatron-LM run, whose arguments are its columns; torchtitan's and
+ * DeepSpeed's words. */
+static void arguments_as_columns(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text("Name,State,num_layers,hidden_size,num_attention_heads,seq_length,micro_batch_size,global_batch_size,"
+                       "tensor_model_parallel_size,world_size,iteration-time,bf16,use_distributed_optimizer\n"
+                       "a,finished,24,1024,16,2048,2,32,2,8,0.5,true,true\nb,finished,24,1024,16,2048,2,32,2,8,0.5,False,\n"
+                       "c,finished,24,1024,16,2048,2,32,2,8,0.5,true,maybe\n",
+                       &rows, path));
+    CHECK(rows.rows[0].experiment.paradigm == PARADIGM_ZERO1 && rows.rows[0].experiment.model.dtype == DT_BF16 &&
+              !rows.rows[0].sharing_open && rows.rows[1].experiment.paradigm == PARADIGM_DDP && rows.rows[1].sharing_open &&
+              strstr(rows.rows[2].reason, "use_distributed_optimizer: \"maybe\""),
+          "%s; %s", rows.rows[0].reason, rows.rows[2].reason);
+    validate_rows_finish(&rows);
+    CHECK_OK(read_text("Model,GPUs,Local BS,seq,FSDP,SamplesPerSec\nLlama-3-8B,8,2,8192,fsdp,16\n", &rows, path));
+    CHECK(rows.rows[0].measured_s == 1 && rows.rows[0].experiment.batch_size == 2, "%g s; %s", rows.rows[0].measured_s,
+          rows.rows[0].reason);
+    validate_rows_finish(&rows);
+}
+
 /* Columns are found by name, in any order. */
 static void columns_in_any_order(void)
 {
@@ -553,6 +575,7 @@ static void names_of_other_projects(void)
 static const struct test_case cases[] = {
     {"rows become the study's experiments", rows_become_experiments},
     {"rows of meshes become experiments, or say why not", meshes_become_experiments},
+    {"arguments of a program as columns", arguments_as_columns},
     {"columns in any order", columns_in_any_order},
     {"words of strangers", words_of_strangers},
     {"a vendor's table", a_vendors_table},
