@@ -133,9 +133,10 @@ struct validate_choices {
 
 /* Rows whose table says whether memory sufficed. [measured][predicted], 1: it did not suffice.
  * undecided: not counted there, since the result depends on settings that the table does not
- * have. */
+ * have. sharing_open: of those that ran and are predicted not to fit, the ones of which nothing says
+ * how ranks share the model. */
 struct validate_fits {
-    int rows[2][2], undecided;
+    int rows[2][2], undecided, sharing_open;
 };
 
 /* Rows whose step time is predicted with an error limit for eight of ten, and those whose error is

@@ -2,7 +2,6 @@
 
 #include "lib/base/machine.h"
 #include "lib/base/statistics.h"
-#include "lib/base/text.h"
 #include "predict/profile.h"
 #include "predict/simulation.h"
 
@@ -168,15 +167,6 @@ static void *predict_some(void *context)
     return NULL;
 }
 
-/* A run that did fit, predicted not to: perhaps its model was shared. */
-static void note_sharing(struct validate_row *row)
-{
-    if (row->sharing_open && row->measured_fit == VALIDATE_FIT && row->outcome == VALIDATE_OUT_OF_MEMORY)
-        dt_append(
-            row->note, sizeof row->note, "; ",
-            "ran, and is predicted out of memory: nothing says how ranks share the model (a column zero/fsdp, or --set paradigm=zero1)");
-}
-
 dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context)
 {
     DT_FREED int *first = malloc(((size_t)rows->count + 1) * sizeof *first);
@@ -190,8 +180,6 @@ dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *contex
     for (int i = 0; i < rows->count; i++)
         if (first[i] < i)
             take_over(&rows->rows[i], &rows->rows[first[i]]);
-    for (int i = 0; i < rows->count; i++)
-        note_sharing(&rows->rows[i]);
     return p.failure < 0 ? dt_fail(p.failure, "%s", p.error) : DT_OK;
 }
 
@@ -387,6 +375,7 @@ static void count_fits(const struct validate_rows *rows, struct validate_fits *o
             out->undecided++;
         else
             out->rows[row->measured_fit == VALIDATE_FIT_NOT][row->outcome != VALIDATE_PREDICTED]++;
+        out->sharing_open += row->sharing_open && row->measured_fit == VALIDATE_FIT && row->outcome == VALIDATE_OUT_OF_MEMORY;
     }
 }
 
