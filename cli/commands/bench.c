@@ -205,13 +205,12 @@ static dt_status write_records(const struct command_options *o, const struct cal
                                               .launcher = "none",
                                               .started_s = started_s};
     DT_TRY(dt_provenance_collect(&facts, &provenance));
-    dt_status status = DT_OK;
-    for (int i = 0; i < c->collectives.count && status == DT_OK; i++) {
-        status = write_record(o, c, i, false, provenance, to);
-        if (status == DT_OK && c->times[i].product_s > 0)
-            status = write_record(o, c, i, true, provenance, to);
+    for (int i = 0; i < c->collectives.count; i++) {
+        DT_TRY(write_record(o, c, i, false, provenance, to));
+        if (c->times[i].product_s > 0)
+            DT_TRY(write_record(o, c, i, true, provenance, to));
     }
-    return status;
+    return DT_OK;
 }
 
 /* ---- measuring ---- */

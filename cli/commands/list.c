@@ -266,14 +266,13 @@ static dt_status add_files(struct table *t, const char *folder, dt_status (*add)
     DT_TRY(dt_find_data_file(folder, NULL, path, sizeof path));
     DT_FREED char *pattern = glob_pattern(path, "/*.json");
     DT_TRY(dt_allocated(pattern, "no memory for the files of %s", path));
-    dt_status status =
-        glob(pattern, 0, NULL, &found) == GLOB_NOSPACE ? dt_fail(DT_ERR_HOST_MEMORY, "no memory for the files of %s", path) : DT_OK;
-    for (size_t i = 0; status == DT_OK && i < found.gl_pathc; i++) {
+    DT_TRY(dt_allocated(glob(pattern, 0, NULL, &found) != GLOB_NOSPACE, "no memory for the files of %s", path));
+    for (size_t i = 0; i < found.gl_pathc; i++) {
         const char *base = strrchr(found.gl_pathv[i], '/') + 1;
         snprintf(name, sizeof name, "%.*s", (int)(strlen(base) - strlen(".json")), base);
-        status = add(t, found.gl_pathv[i], name);
+        DT_TRY(add(t, found.gl_pathv[i], name));
     }
-    return status;
+    return DT_OK;
 }
 
 static dt_status print_files(struct table *t, const char *folder, dt_status (*add)(struct table *t, const char *path, const char *name))

@@ -107,17 +107,13 @@ static dt_status compare_with(const struct command_options *o, char **out)
     DT_ENDED(record_set_finish) struct record_set base = {0}, new = {0};
     DT_ENDED(compare_finish) struct compare compare = {0};
     size_t bytes;
-    dt_status status = record_set_read(&base, "report", &o->base, 1);
-    DT_THEN(status, record_set_read(&new, "report", o->records.items, o->records.count));
-    DT_THEN(status, compare_records(&base, &new, &how, &compare));
-    if (status == DT_OK) {
-        FILE *stream = open_memstream(out, &bytes);
-        status = dt_allocated(stream, "no memory for a report");
-        if (stream) {
-            status = compare_print_json(&compare, &how, stream);
-            fclose(stream);
-        }
-    }
+    DT_TRY(record_set_read(&base, "report", &o->base, 1));
+    DT_TRY(record_set_read(&new, "report", o->records.items, o->records.count));
+    DT_TRY(compare_records(&base, &new, &how, &compare));
+    FILE *stream = open_memstream(out, &bytes);
+    DT_TRY(dt_allocated(stream, "no memory for a report"));
+    dt_status status = compare_print_json(&compare, &how, stream);
+    fclose(stream);
     return status;
 }
 
@@ -125,11 +121,9 @@ static dt_status read_plan(const char *path, char **out)
 {
     DT_DESTROYED(dt_json_destroy) cJSON *plan = NULL;
     DT_TRY(dt_json_read(path, path, &plan));
-    dt_status status = DT_OK;
     if (!cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(plan, "plans")))
-        status = dt_fail(DT_ERR_INVALID, "%s: expected what dtbench plan --json prints: an object with \"plans\"", path);
-    DT_THEN(status, dt_json_print(plan, DT_JSON_COMPACT, out));
-    return status;
+        return dt_fail(DT_ERR_INVALID, "%s: expected what dtbench plan --json prints: an object with \"plans\"", path);
+    return dt_json_print(plan, DT_JSON_COMPACT, out);
 }
 
 static dt_status spare(void *context, const char *path)

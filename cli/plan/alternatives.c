@@ -298,9 +298,9 @@ dt_status changes_find(const struct planner *p, struct why *out)
     snprintf(nodes, sizeof nodes, "on %d nodes", 2 * p->nodes);
     const struct change changes[] = {{network, 4, 1, 1}, {memory, 1, 2, 1}, {nodes, 1, 1, 2}};
     DT_FREED struct replan *replan = malloc(sizeof *replan);
-    dt_status status = dt_allocated(replan, "no host memory for a cluster");
+    DT_TRY(dt_allocated(replan, "no host memory for a cluster"));
     size_t end = sizeof changes / sizeof *changes - (c->nic.count == 0); /* without a network there cannot be more nodes */
-    for (size_t i = p->nodes > 1 ? 0 : 1; i < end && status == DT_OK; i++)
-        status = say_change(p, &changes[i], replan, out);
-    return status;
+    for (size_t i = p->nodes > 1 ? 0 : 1; i < end; i++)
+        DT_TRY(say_change(p, &changes[i], replan, out));
+    return DT_OK;
 }

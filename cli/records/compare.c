@@ -523,14 +523,8 @@ static dt_status find_pairs(struct compare *c, const struct record_set *base, co
     DT_FREED bool *taken = calloc(2 * ((size_t)most + 1), sizeof *taken);
     struct side sides[] = {{.set = base, .chosen = chosen, .taken = taken},
                            {.set = new, .chosen = chosen + most + 1, .taken = taken + most + 1}};
-    dt_status status;
-    if (!chosen || !taken)
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no memory to compare %d records", most);
-    else if (by)
-        status = pair_settings(c, &sides[0], &sides[1], by);
-    else
-        status = pair_newest(c, base, new, chosen);
-    return status;
+    DT_TRY(dt_allocated(chosen && taken, "no memory to compare %d records", most));
+    return by ? pair_settings(c, &sides[0], &sides[1], by) : pair_newest(c, base, new, chosen);
 }
 
 dt_status compare_records(const struct record_set *base, const struct record_set *new, const struct compare_options *options,

@@ -55,25 +55,23 @@ dt_status result_lines_find(const struct results *r, struct result_lines *out)
                                  .status = results_find(r, "status"),
                                  .rows = malloc(((size_t)count + 1) * sizeof *out->rows),
                                  .lines = malloc(((size_t)count + 1) * sizeof *out->lines)};
-    dt_status status = dt_allocated(places && first && out->rows && out->lines, "no memory for %d records", count);
-    if (status == DT_OK) {
-        for (int i = 0; i < count; i++) {
-            uint64_t key = dt_hash_fnv1a("", 0);
-            for (size_t k = 0; k < sizeof identity / sizeof *identity; k++)
-                key = add_to_key(r, i, identity[k], key);
-            places[i] = (struct dt_place){key, i};
-        }
-        dt_places_sort(places, count);
-        for (int begin = 0, end; begin < count; begin = end) {
-            end = dt_places_end(places, count, begin);
-            for (int i = begin; i < end; i++)
-                out->rows[i] = places[i].at;
-            first[begin] = out->rows[begin];
-            out->lines[out->count++] = (struct result_line){begin, keep_runs(out, out->rows + begin, end - begin)};
-        }
-        qsort_r(out->lines, (size_t)out->count, sizeof *out->lines, by_first_row, first);
+    DT_TRY(dt_allocated(places && first && out->rows && out->lines, "no memory for %d records", count));
+    for (int i = 0; i < count; i++) {
+        uint64_t key = dt_hash_fnv1a("", 0);
+        for (size_t k = 0; k < sizeof identity / sizeof *identity; k++)
+            key = add_to_key(r, i, identity[k], key);
+        places[i] = (struct dt_place){key, i};
     }
-    return status;
+    dt_places_sort(places, count);
+    for (int begin = 0, end; begin < count; begin = end) {
+        end = dt_places_end(places, count, begin);
+        for (int i = begin; i < end; i++)
+            out->rows[i] = places[i].at;
+        first[begin] = out->rows[begin];
+        out->lines[out->count++] = (struct result_line){begin, keep_runs(out, out->rows + begin, end - begin)};
+    }
+    qsort_r(out->lines, (size_t)out->count, sizeof *out->lines, by_first_row, first);
+    return DT_OK;
 }
 
 void result_lines_finish(struct result_lines *l)

@@ -291,14 +291,11 @@ static dt_status read_by_python(const char *path, enum text_format format, struc
     if (strcmp(path, "-") != 0 && access(path, R_OK) != 0)
         return dt_fail(DT_ERR_IO, "%s: cannot be read", path);
     DT_TRY(run_python(path, readers[format].program, &failed, &text, &bytes));
-    dt_status status;
     if (failed && (!text || strstr(text, "ModuleNotFoundError")))
-        status = dt_fail(DT_ERR_UNAVAILABLE, "%s: %s is read by %s, which is missing", path, readers[format].title, readers[format].hint);
-    else if (failed)
-        status = dt_fail(DT_ERR_INVALID, "%s: is no %s: %.300s", path, readers[format].title, last_line(text));
-    else
-        status = dt_json_parse(text, bytes, path, out);
-    return status;
+        return dt_fail(DT_ERR_UNAVAILABLE, "%s: %s is read by %s, which is missing", path, readers[format].title, readers[format].hint);
+    if (failed)
+        return dt_fail(DT_ERR_INVALID, "%s: is no %s: %.300s", path, readers[format].title, last_line(text));
+    return dt_json_parse(text, bytes, path, out);
 }
 
 static bool ends_with(const char *path, const char *ending)

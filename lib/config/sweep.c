@@ -186,14 +186,14 @@ static void take_back(const struct dt_table *table, int i, const bool *set, bool
 dt_status dt_sweep_read(const struct dt_table *table, struct dt_sweep *sweep, int index, const char *where, void *target, bool *given)
 {
     DT_FREED bool *set = calloc((size_t)table->count, sizeof *set);
-    dt_status status = dt_allocated(set, "%s: out of memory", where);
-    for (int a = 0; a < sweep->axis_count && status == DT_OK; a++) {
+    DT_TRY(dt_allocated(set, "%s: out of memory", where));
+    for (int a = 0; a < sweep->axis_count; a++) {
         memset(set, 0, (size_t)table->count * sizeof *set);
-        status = dt_config_read_at(table, sweep->axes[a].path, value_at(sweep, a, index), where, target, set);
-        for (int i = 0; i < table->count && status == DT_OK; i++)
+        DT_TRY(dt_config_read_at(table, sweep->axes[a].path, value_at(sweep, a, index), where, target, set));
+        for (int i = 0; i < table->count; i++)
             take_back(table, i, set, given);
     }
-    return status;
+    return DT_OK;
 }
 
 void dt_sweep_describe(struct dt_sweep *sweep, int index, char *text, size_t text_bytes)

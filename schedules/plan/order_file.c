@@ -214,15 +214,15 @@ static dt_status make_plan(const struct contents *c, int rank, uint8_t *done, st
 static dt_status make_plans(const struct order_shape *shape, const struct contents *c, struct plan *plans)
 {
     DT_FREED uint8_t *done = malloc((size_t)plans[0].parts * (size_t)shape->micro_batches);
-    dt_status status = dt_allocated(done, "no host memory for %d micro-batches", shape->micro_batches);
-    for (int rank = 0; status == DT_OK && rank < shape->stages; rank++) {
-        status = make_plan(c, rank, done, &plans[rank]);
-        double kept = status == DT_OK ? plan_keeps(&plans[rank]).weighted : 0;
+    DT_TRY(dt_allocated(done, "no host memory for %d micro-batches", shape->micro_batches));
+    for (int rank = 0; rank < shape->stages; rank++) {
+        DT_TRY(make_plan(c, rank, done, &plans[rank]));
+        double kept = plan_keeps(&plans[rank]).weighted;
         if (shape->memory_limit && kept > shape->memory_limit)
-            status = dt_fail(DT_ERR_INVALID, "%s: rank %d keeps %g micro-batches; pipeline.memory_limit is %d", c->name, rank, kept,
-                             shape->memory_limit);
+            return dt_fail(DT_ERR_INVALID, "%s: rank %d keeps %g micro-batches; pipeline.memory_limit is %d", c->name, rank, kept,
+                           shape->memory_limit);
     }
-    return status;
+    return DT_OK;
 }
 
 /* ---- both ---- */

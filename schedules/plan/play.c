@@ -328,8 +328,7 @@ dt_status plan_time(const struct plan *plans, int stages, const struct plan_time
     dt_status status = dt_allocated(ends, "no host memory for the times of %d stages", stages);
     for (int rank = 0; status == DT_OK && rank < stages; rank++) {
         ends[rank] = malloc((size_t)plans[rank].count * sizeof **ends);
-        if (!ends[rank])
-            status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the times of %d actions", plans[rank].count);
+        status = dt_allocated(ends[rank], "no host memory for the times of %d actions", plans[rank].count);
     }
     DT_THEN(status, plan_play(plans, stages, times, ends));
     for (int rank = 0; ends && rank < stages; rank++) {

@@ -43,13 +43,10 @@ static dt_status list_step(struct dt_tuning *tuning, const struct experiment *e,
 dt_status product_list_add(struct dt_tuning *tuning, const struct experiment *e)
 {
     struct mesh_shape shape = e->strategy.mesh;
-    dt_status status = DT_OK;
-    for (int rank = 0; rank < e->world_size && status == DT_OK; rank++) {
-        struct dry_rank dry = {0};
-        if (mesh_index(&shape, MESH_ON_DATA, rank) > 0) /* ranks that differ only in their samples have the same products */
-            continue;
-        status = list_step(tuning, e, rank, &dry);
-        dry_rank_finish(&dry);
+    for (int rank = 0; rank < e->world_size; rank++) {
+        DT_ENDED(dry_rank_finish) struct dry_rank dry = {0};
+        if (mesh_index(&shape, MESH_ON_DATA, rank) == 0) /* ranks that differ only in their samples have the same products */
+            DT_TRY(list_step(tuning, e, rank, &dry));
     }
-    return status;
+    return DT_OK;
 }
