@@ -303,6 +303,7 @@ dt_status layer_mlp_down_backward(const struct layer_run *r)
     if (weights_now(r)) {
         dt_free(r->stream, &r->kept->dbranch);
         dt_free(r->stream, &r->kept->active);
+        dt_free(r->stream, &r->kept->besides);
         dt_free(r->stream, &up->besides);
     }
     return DT_OK;

@@ -202,7 +202,8 @@ static dt_status keep_besides_instead(const struct layer_run *r, enum gpt_layer_
     return keep_besides(r, kind);
 }
 
-/* Whether every second product of the layer is recomputed; then nothing is kept in addition. */
+/* Whether every second product of the layer is recomputed; then nothing is kept in addition, except
+ * of the last product. */
 static bool forgets(const struct layer_run *r)
 {
     return r->layer->block >= 0 && makes_again(r, DT_AGAIN_PRODUCTS);
@@ -212,7 +213,7 @@ static bool forgets(const struct layer_run *r)
  * of the MLP. */
 static dt_status forward(const struct layer_run *r, const struct layer_passes *passes)
 {
-    if (!forgets(r))
+    if (!forgets(r) || r->layer->kind == GPT_MLP_DOWN)
         DT_TRY(keep_besides(r, r->layer->kind));
     DT_TRY(passes->forward(r));
     return attends_again(r) ? keep_besides_instead(r, GPT_MLP_UP) : DT_OK;

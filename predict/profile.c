@@ -464,6 +464,7 @@ void profile_gate_and_rope_in_operations(struct dt_profile *p, bool again)
     *kernel_called(p, "swiglu") = (struct dt_kernel_cost){.launches = 2, .passes = 5};
     *kernel_called(p, "swiglu_gradient") = (struct dt_kernel_cost){.launches = again ? 3 + 2 : 3, .passes = again ? 9 + 5 : 9};
     *kernel_called(p, "rope") = (struct dt_kernel_cost){.launches = 6, .passes = 10};
+    p->memory.last_product_elems = again ? 1 : 0;
 }
 
 double profile_attention_rate(const char *notes)

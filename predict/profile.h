@@ -50,8 +50,10 @@ void profile_norm_in_operations(struct dt_profile *profile);
 /* SwiGLU and rope as separate operations of PyTorch. SwiGLU: silu (2) and a product (3); backward
  * has two derivatives of the product and silu's (3 each). Rope of q and of k: casts to fp32 (3),
  * multiplies complex numbers (4), casts back (3), and the same backward. again: backward computes
- * SwiGLU's output again (activation selective_op).
- * Source  pytorch/torchtitan, torchtitan/models/llama/model.py, FeedForward and apply_rotary_emb;
+ * SwiGLU's output again (activation selective_op), and the output of the block's last product is
+ * kept, which compiled code drops since no backward reads it.
+ * Source  pytorch/torchtitan, torchtitan/models/llama/model.py, FeedForward and apply_rotary_emb, and
+ *         torchtitan/parallelisms/parallelize_llama.py, _save_list;
  *         PyTorch, tools/autograd/derivatives.yaml. */
 void profile_gate_and_rope_in_operations(struct dt_profile *profile, bool again);
 

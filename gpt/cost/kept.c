@@ -34,9 +34,9 @@ size_t gpt_cost_kept_bytes(const struct dt_profile *p, const struct dt_model *mo
     switch (layer) {
     case GPT_ATTENTION: return of_block + of_weights;
     case GPT_MLP_UP: return above((double)of_block, narrower);
+    case GPT_MLP_DOWN: return (size_t)(p->memory.last_product_elems * element * tokens * d); /* before ranks sum it up */
     case GPT_HEAD: return above(p->memory.logits_elems * logits, logits);
     case GPT_EMBEDDING:
-    case GPT_MLP_DOWN:
     case GPT_FINAL_NORM: break;
     }
     return 0;

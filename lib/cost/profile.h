@@ -88,6 +88,7 @@ struct dt_profile {
         double logits_elems;                      /* per token and V of a head that is recomputed, gradient included */
         double output_elems;                      /* per token and V, of the model's output: held until backward is over */
         double shared_output_elems;               /* in addition, if ranks share the logits */
+        double last_product_elems;                /* per block, token and d: of the MLP's second product, recomputed or not; not a key */
         double gradient_copies;                   /* copies of a weight's gradient while it is made */
         double gradient_bytes;                    /* of a parameter's gradient, from backward to the update */
         int keeps_narrow_gradients;               /* 1: gradients of 16 bits are kept after they were added to their fp32 sums */

@@ -150,6 +150,25 @@ static void memory_of_the_whole_gpu(void)
     validate_rows_finish(&rows);
 }
 
+/* Where single operations are recomputed, PyTorch without torch.compile keeps the output of each
+ * block's last product: 32 samples of 1,024 tokens, 512 numbers of 2 bytes, 4 blocks. */
+static void last_products_of_eager_runs(void)
+{
+    static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,recompute,notes\n"
+                                    "1,32,32,512,8,4,1024,1,1,1,selective op,kernel=flash_attention2 + RMS kernel\n"
+                                    "1,32,32,512,8,4,1024,1,1,1,selective op,eager + RMS kernel\n";
+    static const char *const sets[] = {"model.norm=rms", "model.mlp=swiglu", "model.position=rope"};
+    const struct validate_system system = {
+        .cluster = "clusters/dgx_a100.json", .profile = "profiles/general_a100.json", .sets = sets, .set_count = 3};
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text_for(&system, mesh, &rows, path));
+    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    const double more = rows.rows[1].predicted_bytes - rows.rows[0].predicted_bytes;
+    CHECK(more == 4.0 * 32 * 1024 * 512 * 2, "%g bytes more", more);
+    validate_rows_finish(&rows);
+}
+
 /* DeepSpeed fills one stage after the other where its blocks do not divide, and some of its runs
  * sum gradients in fp32. */
 static void stages_and_gradients_of_deepspeed(void)
@@ -483,6 +502,7 @@ static void collectives_alone(void)
 static const struct test_case cases[] = {
     {"norms and units that a table tells", norms_and_units_told},
     {"memory of the whole GPU", memory_of_the_whole_gpu},
+    {"last products of eager runs", last_products_of_eager_runs},
     {"stages and gradients of DeepSpeed", stages_and_gradients_of_deepspeed},
     {"brief and equal rows", brief_and_equal_rows},
     {"coarse steps, whatever memory", coarse_steps_whatever_memory},
