@@ -120,6 +120,6 @@ const struct framework framework_torchtune = {
     .fixed = "{" FIXED_IN_ALL("") "}",
     .words = words,
     .no_bearing = no_bearing,
-    .without_model = "torchtune",
+    .without_model = "the function that model._component_ names",
     .settle = settle,
 };

@@ -25,7 +25,11 @@ enum { TEXT_BYTES = 256 };
 
 static const struct dt_word words[] = {
     DT_WORD("nnodes", "job.nodes", NULL),
+    DT_WORD("num_nodes", "job.nodes", NULL),    /* of the launcher deepspeed */
+    DT_WORD("num_machines", "job.nodes", NULL), /* of accelerate */
+    DT_WORD("num_processes", "job.world", NULL),
     DT_WORD("nproc_per_node", "job.gpus_per_node", NULL),
+    DT_WORD("num_gpus", "job.gpus_per_node", NULL),
     DT_WORD("per_device_train_batch_size", "job.micro_batch", "8"),
     DT_WORD("gradient_accumulation_steps", "job.parts", "1"),
     DT_WORD("max_seq_length", "model.block_size", NULL), /* of a sample: TRL, ... */
@@ -98,14 +102,15 @@ static void rename_key(struct cJSON *tree, const char *from, const char *to)
         dt_json_put(tree, to, value);
 }
 
-/* The members of the object at `path` become members of the tree, unless it has them. */
+/* The members of the object at `path` become members of the tree, unless it has them, or they are
+ * "auto": what the tree says. */
 static void lift(struct cJSON *tree, const char *path)
 {
     DT_DESTROYED(dt_json_destroy) struct cJSON *inner = dt_json_take(tree, path);
     for (struct cJSON *child; cJSON_IsObject(inner) && (child = cJSON_DetachItemFromArray(inner, 0));) {
         char key[TEXT_BYTES];
         snprintf(key, sizeof key, "%s", child->string);
-        if (dt_json_at(tree, key))
+        if (dt_json_at(tree, key) || dt_json_is(child, "auto"))
             dt_json_destroy(child);
         else
             dt_json_put(tree, key, child);
@@ -127,6 +132,19 @@ static void adapt_fsdp_config(struct cJSON *theirs)
     for (size_t i = 0; i < sizeof upper / sizeof *upper; i++)
         for (char *c = cJSON_GetStringValue(dt_json_at(theirs, upper[i])); c && *c; c++)
             *c = (char)toupper((unsigned char)*c);
+}
+
+/* The launcher's flags, which are settings of fsdp_config. */
+static void take_fsdp_flags(struct cJSON *theirs)
+{
+    for (struct cJSON *child = theirs->child, *next; child; child = next) {
+        char path[TEXT_BYTES];
+        next = child->next;
+        if (strncmp(child->string, "fsdp_", 5) != 0 || strcmp(child->string, "fsdp_config") == 0)
+            continue;
+        snprintf(path, sizeof path, "fsdp_config.%s", child->string);
+        dt_json_put(theirs, path, cJSON_DetachItemViaPointer(theirs, child));
+    }
 }
 
 /* One word of fsdp: "full_shard", "offload", "auto_wrap". */
@@ -154,8 +172,10 @@ static void adapt_fsdp(struct cJSON *theirs)
     DT_DESTROYED(dt_json_destroy) struct cJSON *fsdp = dt_json_take(theirs, "fsdp");
     const char *text = cJSON_GetStringValue(fsdp);
     bool on = (text && *text) || cJSON_GetArraySize(fsdp) > 0 || cJSON_IsTrue(fsdp);
-    rename_key(theirs, "fsdp_transformer_layer_cls_to_wrap", "fsdp_config.fsdp_transformer_layer_cls_to_wrap");
-    rename_key(theirs, "fsdp_version", "fsdp_config.fsdp_version");
+    DT_DESTROYED(dt_json_destroy) struct cJSON *use = dt_json_take(theirs, "use_fsdp");
+    if (dt_json_is(use, "true"))
+        dt_json_put(theirs, "distributed_type", dt_json_text("FSDP"));
+    take_fsdp_flags(theirs);
     adapt_fsdp_config(theirs);
     if (!on && !dt_json_is(dt_json_at(theirs, "distributed_type"), "FSDP") && !dt_json_at(theirs, "fsdp_config.fsdp_version"))
         dt_json_drop(theirs, "fsdp_config");
@@ -175,7 +195,7 @@ static void adapt_fsdp(struct cJSON *theirs)
     }
 }
 
-/* accelerate's section of DeepSpeed in DeepSpeed's own words. */
+/* accelerate's section of DeepSpeed, or its launcher's flags, in DeepSpeed's own words. */
 static void adapt_deepspeed_config(struct cJSON *theirs)
 {
     static const char *const names[][2] = {
@@ -183,10 +203,13 @@ static void adapt_deepspeed_config(struct cJSON *theirs)
         {"deepspeed_config.offload_optimizer_device", "deepspeed.zero_optimization.offload_optimizer.device"},
         {"deepspeed_config.offload_param_device", "deepspeed.zero_optimization.offload_param.device"},
         {"deepspeed_config.gradient_clipping", "deepspeed.gradient_clipping"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    rename_key(theirs, "deepspeed_config_file", "deepspeed");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        rename_key(theirs, names[i][0] + strlen("deepspeed_config."), names[i][0]); /* a flag of the launcher */
         rename_key(theirs, names[i][0], names[i][1]);
+    }
     dt_json_drop(theirs, "deepspeed_config.gradient_accumulation_steps deepspeed_config.zero3_init_flag "
-                         "deepspeed_config.zero3_save_16bit_model deepspeed_config.deepspeed_multinode_launcher");
+                         "deepspeed_config.zero3_save_16bit_model deepspeed_config.deepspeed_multinode_launcher use_deepspeed multi_gpu");
 }
 
 /* bf16 and fp16 are the arguments' own, and sections of DeepSpeed's JSON, where "auto" is what the
@@ -198,11 +221,12 @@ static void adapt_numbers(struct dt_translation *t)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         char enabled[TEXT_BYTES];
         DT_DESTROYED(dt_json_destroy) struct cJSON *said = dt_json_take(t->theirs, types[i]);
-        bool on = dt_json_is(said, "true");
+        bool on = dt_json_is(said, "true") || dt_json_is(dt_json_at(t->theirs, "mixed_precision"), types[i]);
         snprintf(enabled, sizeof enabled, "deepspeed.%s.enabled", types[i]);
         if (said)
             dt_remark(t, DT_REMARK_READ, "%s: %s", types[i], on ? "true" : "false");
-        if (deepspeed && dt_json_is(dt_json_at(t->theirs, enabled), "auto"))
+        const struct cJSON *section = dt_json_at(t->theirs, enabled);
+        if (deepspeed && (section ? dt_json_is(section, "auto") : on))
             dt_json_put(t->theirs, enabled, dt_json_truth(on));
         if (!deepspeed && on)
             dt_json_put(t->theirs, "mixed_precision", dt_json_text(types[i]));
@@ -284,10 +308,9 @@ static void settle_weights(struct dt_translation *t, bool whole)
 static void settle_ranks(struct dt_translation *t)
 {
     double nodes = dt_json_number(t->ours, "job.nodes", 0), per_node = dt_json_number(t->ours, "job.gpus_per_node", 0);
-    if (per_node > 0 && !dt_json_at(t->theirs, "num_processes"))
+    if (per_node > 0 && !dt_json_at(t->ours, "job.world"))
         dt_json_put_number(t->ours, "job.world", per_node * (nodes > 0 ? nodes : 1));
-    if (nodes == 0 && !dt_json_at(t->theirs, "num_machines") &&
-        dt_json_is(dt_json_at(t->theirs, "fsdp_config.fsdp_sharding_strategy"), "HYBRID_SHARD"))
+    if (nodes == 0 && dt_json_is(dt_json_at(t->theirs, "fsdp_config.fsdp_sharding_strategy"), "HYBRID_SHARD"))
         dt_remark(t, DT_REMARK_CANNOT,
                   "fsdp: hybrid_shard; the file does not say how many machines: --set paradigm=hsdp --set hsdp.shard_size=N");
 }
@@ -334,7 +357,7 @@ const struct framework framework_trainer = {
     .words = words,
     .no_bearing = NO_BEARING,
     .below = (const struct framework *const[]){&framework_accelerate, &framework_deepspeed, NULL},
-    .files = "deepspeed fsdp_config config-file",
+    .files = "deepspeed fsdp_config config-file deepspeed-config-file",
     .without_model = SCRIPT,
     .settle = settle,
     .adapt = adapt,

@@ -216,6 +216,19 @@ def test_files_beside_arguments():
     script = TRAINER.replace("torchrun --nproc_per_node=4 --master_port=20001", "accelerate launch --config_file accelerate.yaml")
     said = imported("finetune.sh", script.replace('--fsdp "full_shard auto_wrap"', ""))
     has(said["config"], world_size=16, paradigm="fsdp", batch_size=32)
+    launched = script.replace("accelerate.yaml", "none.yaml").replace("--config_file none.yaml", "--num_processes 8 --num_machines 2 --use_fsdp "
+        "--fsdp_sharding_strategy HYBRID_SHARD --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP").replace('--fsdp "full_shard auto_wrap"', "")
+    said = imported("finetune.sh", launched)
+    has(said["config"], world_size=8, paradigm="hsdp", hsdp__shard_size=4)
+    check(not said["unknown"], said["unknown"])
+    launched = "deepspeed --num_gpus=8 --num_nodes 2 train.py --deepspeed z3.json --model_name_or_path Qwen/Qwen2.5-7B-Instruct --per_device_train_batch_size 4 --bf16"
+    said = imported("finetune.sh", launched)
+    has(said["config"], world_size=16, paradigm="fsdp", batch_size=4, model__preset="Qwen2.5-7B")
+    check(not said["unknown"] and not any("auto" in line for line in said["read"]), said)
+    launched = launched.replace("deepspeed --num_gpus=8 --num_nodes 2", "accelerate launch --use_deepspeed --zero_stage 2 --num_processes 8").replace("--deepspeed z3.json", "")
+    said = imported("finetune.sh", launched)
+    has(said["config"], world_size=8, paradigm="zero2")
+    check(not said["unknown"], said["unknown"])
     whole = {"per_device_train_batch_size": 4, "fsdp": [], "fsdp_config": {"min_num_params": 0, "xla": False}, "deepspeed": None, "fp16": False, "bf16": True,
              "accelerator_config": {"split_batches": False}, "optim": "adamw_torch", "skip_memory_metrics": True, "max_steps": -1}
     said = imported("arguments.json", whole, "--model", "Llama-2-7B", "--gpus", "2")
