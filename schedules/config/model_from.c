@@ -225,14 +225,17 @@ static dt_status write_model(const struct dt_model *model, const struct dt_model
 dt_status model_to_hugging_face(const struct dt_model *model, struct cJSON **config, const struct dt_model_dialect **dialect)
 {
     char types[TYPES_BYTES] = "";
+    *config = NULL;
     for (const struct dt_model_dialect *d = model->family->hugging_face; d && d->type; d++) {
         if (!d->tensors)
             continue;
-        DT_TRY(write_model(model, d, config));
+        DT_DESTROYED(dt_json_destroy) struct cJSON *made = NULL;
+        DT_TRY(write_model(model, d, &made));
         *dialect = d;
-        if (compare(cJSON_Duplicate(*config, true), d->type, model) == DT_OK)
+        if (compare(cJSON_Duplicate(made, true), d->type, model) == DT_OK) {
+            *config = DT_PASSED_ON(made);
             return DT_OK;
-        dt_json_destroy(*config);
+        }
         dt_append(types, sizeof types, "; ", "%.150s", dt_error_message());
     }
     return dt_fail(DT_ERR_INVALID, "no model type of transformers describes this model: %s", *types ? types : "its family has none");
