@@ -430,11 +430,27 @@ dt_status measured_count(const struct measured_table *t, int row, int column, in
     return DT_OK;
 }
 
+/* "8k" tokens of a sample: powers of two, as people give the lengths of contexts. False: not such a
+ * length. */
+static bool length_in_k(const struct measured_table *t, int row, int column, struct measured_run *run)
+{
+    enum { K = 1024, MOST = 16384 };
+    char *end;
+    const char *text = measured_text(t, row, column);
+    long thousands = strtol(text, &end, 10);
+    bool is_length = isdigit((unsigned char)*text) && strcasecmp(end, "k") == 0 && thousands >= 1 && thousands <= MOST;
+    if (!is_length || columns[column].to != offsetof(struct measured_run, sequence))
+        return false;
+    run->sequence = (int)thousands * K;
+    dt_append(run->note, sizeof run->note, "; ", "%.24s %.16s is taken for %d", measured_name(t, column), text, run->sequence);
+    return true;
+}
+
 dt_status measured_counts(const struct measured_table *t, int row, struct measured_run *run)
 {
     for (int c = 0; c < COLUMNS; c++) {
         int *to = (int *)((char *)run + columns[c].to);
-        if (!(columns[c].counts & kind_of(t)))
+        if (!(columns[c].counts & kind_of(t)) || length_in_k(t, row, c, run))
             continue;
         bool told_otherwise = columns[c].of_model || (columns[c].of_local && *measured_text(t, row, COLUMN_LOCAL_BATCH)) ||
                               (columns[c].accumulated && *measured_text(t, row, COLUMN_ACCUMULATED));

@@ -67,7 +67,12 @@ static void arguments_as_columns(void)
               strstr(rows.rows[2].reason, "use_distributed_optimizer: \"maybe\""),
           "%s; %s", rows.rows[0].reason, rows.rows[2].reason);
     validate_rows_finish(&rows);
-    CHECK_OK(read_text("Model,GPUs,Local BS,seq,FSDP,SamplesPerSec\nLlama-3-8B,8,2,8192,fsdp,16\n", &rows, path));
+    CHECK_OK(read_text("Model,GPUs,Local BS,seq,FSDP,SamplesPerSec\nLlama-3-8B,8,2,8192,fsdp,16\nLlama-3-8B,8,2,4K,fsdp,16\n"
+                       "Llama-3-8B,2k,2,8192,fsdp,16\n",
+                       &rows, path));
+    CHECK(gpt_of(&rows.rows[1].experiment.model)->block_size == 4096 && strcmp(rows.rows[1].note, "seq 4K is taken for 4096") == 0 &&
+              strstr(rows.rows[2].reason, "GPUs: \"2k\""),
+          "%s; %s", rows.rows[1].note, rows.rows[2].reason);
     CHECK(rows.rows[0].measured_s == 1 && rows.rows[0].experiment.batch_size == 2, "%g s; %s", rows.rows[0].measured_s,
           rows.rows[0].reason);
     validate_rows_finish(&rows);
