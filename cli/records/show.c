@@ -123,6 +123,23 @@ static void add_by_name(struct show *s, const char *name, int flags)
         add_key(s, column, flags);
 }
 
+/* Are two lines alike in all columns so far, and does one of them alone have this key? Its absence
+ * then is a value: none. Only lines near each other are compared: a sweep writes such lines so. */
+static bool tells_apart(const struct show *s, int column)
+{
+    enum { NEAR = 64 };
+    for (int i = 1; i < s->lines.count; i++)
+        for (int j = i > NEAR ? i - NEAR : 0; j < i; j++) {
+            int row = result_line_row(&s->lines, i), other = result_line_row(&s->lines, j);
+            bool alike = !results_same(s->results, row, other, column);
+            for (int c = 0; c < s->column_count && alike; c++)
+                alike = results_same(s->results, row, other, s->columns[c].column);
+            if (alike)
+                return true;
+        }
+    return false;
+}
+
 /* Add columns for the config's keys that differ between the experiments, name and sizes first. */
 static void add_config(struct show *s)
 {
@@ -142,6 +159,12 @@ static void add_config(struct show *s)
         add_key(s, c, 0);
         added++;
     }
+    for (int c = 0; c < results_columns(s->results) && added < COLUMNS_MAX; c++)
+        if (results_part(s->results, c) == RESULT_OF_CONFIG && !show_differs(s, c) && result_lines_differ(&s->lines, c, true) &&
+            !show_follows(s, c) && tells_apart(s, c)) {
+            add_key(s, c, 0);
+            added++;
+        }
 }
 
 static void add_usual(struct show *s)

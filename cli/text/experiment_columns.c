@@ -84,7 +84,7 @@ const char *experiment_key_title(const char *path)
 {
     /* titles where the last word of the path is unclear, or too long */
     static const char *const words[][2] = {
-        {"mesh.order", "mesh"}, {"tensor.size", "tensor"}, {"world_size", "ranks"}, {"batch_size", "batch"}};
+        {"mesh.order", "mesh"}, {"tensor.size", "tensor"}, {"context.size", "context"}, {"world_size", "ranks"}, {"batch_size", "batch"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(path, words[i][0]) == 0)
             return words[i][1];

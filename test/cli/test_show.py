@@ -115,6 +115,16 @@ def test_sort_and_where():
     check("paradigm ddp" in run("show", path, "--where", "paradigm=ddp").stdout.split("\n\n")[0], "what is equal stands above")
 
 
+def test_a_key_that_only_some_have():
+    """A sweep of a key whose value none is not in records: lines that are alike otherwise are told apart by it."""
+    with open(os.path.join(WORK, "fp8.json"), "w", encoding="utf-8") as file:
+        json.dump({**CONFIG, "world_size": 4, "model": {**CONFIG["model"], "dtype": "bf16"},
+                   "sweep": {"context.size": [1, 2], "paradigm": ["ddp", "fsdp"], "fp8.recipe": ["none", "tensorwise"]}}, file)
+    table = run("run", "fp8.json", "--output", os.path.join(WORK, "fp8.jsonl"), "--quiet").stdout or run("show", os.path.join(WORK, "fp8.jsonl")).stdout
+    rows = re.findall(r"^ *(ddp|fsdp) +(-|tensorwise) +(-|2) ", table, re.M)
+    check(len(rows) == len(set(rows)) == 8 and re.search(r"paradigm +recipe +context ", table), table)
+
+
 def test_files_of_one_name_in_two_folders():
     _, (first, *_) = predicted()
     path = write("folders.jsonl", [changed(first, config__cluster=f"{folder}/c.json", config_hash=f"{number:016x}") for number, folder in enumerate("ab")])
