@@ -233,6 +233,20 @@ bool result_lines_differ(const struct result_lines *l, int column, bool with_non
     return false;
 }
 
+bool result_lines_tell_apart(const struct result_lines *l, int column, const int *columns, int count)
+{
+    enum { NEAR = 64 };
+    bool differs = false;
+    for (int i = 1; i < l->count && !differs; i++)
+        for (int j = i > NEAR ? i - NEAR : 0; j < i && !differs; j++) {
+            int row = result_line_row(l, i), other = result_line_row(l, j);
+            differs = !results_same(l->results, row, other, column);
+            for (int c = 0; c < count && differs; c++)
+                differs = results_same(l->results, row, other, columns[c]);
+        }
+    return differs;
+}
+
 int result_lines_rate(const struct result_lines *l)
 {
     int samples = results_find(l->results, "samples_per_s"), found = -1, kinds = 0;

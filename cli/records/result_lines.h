@@ -46,6 +46,9 @@ dt_status result_lines_keep(struct result_lines *lines, const char *condition);
 dt_status result_lines_sort(struct result_lines *lines, const char *key);
 /* Do two lines differ in this column? Without with_none, lines without a value do not count. */
 bool result_lines_differ(const struct result_lines *lines, int column, bool with_none);
+/* Are two lines alike in all of columns [count], and not in `column`? A missing value then is a value:
+ * none. Only lines near each other are compared: a sweep writes such lines so. */
+bool result_lines_tell_apart(const struct result_lines *l, int column, const int *columns, int count);
 /* The rate by which lines are compared: tokens or images per second, and samples where there are
  * several kinds. -1: no record has one. */
 int result_lines_rate(const struct result_lines *lines);

@@ -123,21 +123,12 @@ static void add_by_name(struct show *s, const char *name, int flags)
         add_key(s, column, flags);
 }
 
-/* Are two lines alike in all columns so far, and does one of them alone have this key? Its absence
- * then is a value: none. Only lines near each other are compared: a sweep writes such lines so. */
 static bool tells_apart(const struct show *s, int column)
 {
-    enum { NEAR = 64 };
-    for (int i = 1; i < s->lines.count; i++)
-        for (int j = i > NEAR ? i - NEAR : 0; j < i; j++) {
-            int row = result_line_row(&s->lines, i), other = result_line_row(&s->lines, j);
-            bool alike = !results_same(s->results, row, other, column);
-            for (int c = 0; c < s->column_count && alike; c++)
-                alike = results_same(s->results, row, other, s->columns[c].column);
-            if (alike)
-                return true;
-        }
-    return false;
+    int columns[SHOWN_MAX];
+    for (int c = 0; c < s->column_count; c++)
+        columns[c] = s->columns[c].column;
+    return result_lines_tell_apart(&s->lines, column, columns, s->column_count);
 }
 
 /* Add columns for the config's keys that differ between the experiments, name and sizes first. */

@@ -204,12 +204,19 @@ static void put_keys(const struct result_lines *l, FILE *to)
     const struct results *r = l->results;
     static const char *const others[] = {"status", "error", "doubts"};
     const char *before = "";
-    int paradigm = results_find(r, "paradigm");
+    enum { MOST = 64 };
+    int paradigm = results_find(r, "paradigm"), shown[MOST], count = 0;
+    for (int c = 0; c < results_columns(r) && count < MOST; c++)
+        if (results_part(r, c) == RESULT_OF_CONFIG && is_leaf(r, c) && result_lines_differ(l, c, false))
+            shown[count++] = c;
     fputs(",\"keys\":[", to);
     for (int c = 0; c < results_columns(r); c++) {
         if (results_part(r, c) != RESULT_OF_CONFIG || !is_leaf(r, c) || (!result_lines_differ(l, c, true) && c != paradigm))
             continue;
-        (void)put_key(l, c, true, c == paradigm || result_lines_differ(l, c, false), before, to);
+        bool differs = result_lines_differ(l, c, false), alone = !differs && result_lines_tell_apart(l, c, shown, count);
+        if (alone && count < MOST)
+            shown[count++] = c;
+        (void)put_key(l, c, true, c == paradigm || differs || alone, before, to);
         before = ",";
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {

@@ -159,6 +159,18 @@ def test_data_are_the_records():
     check([p["lines"][0][0] for p in data["pipelines"]] == ["F"] and len(data["pipelines"][0]["lines"]) == 2, data["pipelines"])
 
 
+def test_a_key_that_only_some_have_is_usual():
+    _, records = predicted()
+    some = [record for record in records if record["config"]["paradigm"] == "ddp"]
+    for record, number in zip(some, range(2)):  # alike, except that one computes in FP8
+        record["config"].update({"batch_size": 4, **({"fp8": {"recipe": "tensorwise"}} if number else {})})
+        record["config_hash"] = f"{number:016x}"
+    usual = {key["name"]: key["usual"] for key in data_of(page_of(write("some.jsonl", some[:2])))["keys"]}
+    check(usual["fp8.recipe"], usual)
+    keys = data_of(page_of(predicted()[0]))["keys"]
+    check(not any(key["usual"] for key in keys if key["name"].startswith("pipeline.")), "what follows from the paradigm tells nothing apart")
+
+
 def test_the_page_stands_alone():
     page = page_of(with_evil_name())
     check("default-src 'none'" in page and not re.search(r"(src|href)=[\"']?(http|//)", page.split("<script")[0]), "requests")
