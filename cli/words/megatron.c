@@ -244,6 +244,11 @@ static void settle_sharding(struct dt_translation *t)
     double elements = dt_json_number(t->theirs, "ddp-bucket-size", 0),
            bytes = dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32") ? 4 : 2;
     drop_read(t, "data-parallel-sharding-strategy ddp-bucket-size");
+    bool gathers_early = take_flag(t, "overlap-param-gather");
+    if (gathers_early && strcmp(sharding, "optimizer") == 0)
+        dt_remark(t, DT_REMARK_ASSUMED,
+                  "overlap-param-gather: the gathers of updated parameters are hidden in the next forward pass there, and end the step "
+                  "here, which is longer");
     bool overlap = take_flag(t, "overlap-grad-reduce");
     if (overlap && elements == 0)
         dt_remark(t, DT_REMARK_ASSUMED, "ddp-bucket-size: 40 million elements, the default of " ORIGIN " on up to 40 ranks");

@@ -21,7 +21,7 @@ void megatron_settle(struct dt_translation *t);
     "node-rank rdzv local-rank tee max-restarts distributed- use-mcore-models no-masked-softmax-fusion no-bias- "                          \
     "no-rope-fusion no-gradient-accumulation-fusion cross-entropy- transformer-impl use-flash-attn "                                       \
     "attention-softmax-in-fp32 calculate-per-token-loss manual-gc empty-unused-memory min-loss-scale "                                     \
-    "hysteresis finetune override-opt use-checkpoint use-precision-aware-optimizer decoupled- apply-layernorm-1p overlap-param-gather "    \
+    "hysteresis finetune override-opt use-checkpoint use-precision-aware-optimizer decoupled- apply-layernorm-1p "                         \
     "max-position-embeddings bf16 kv-channels check-for-nan no-check-for-nan enable-experimental use-cpu-initialization "                  \
     "ddp-average-in-collective deterministic disable-gloo te-rng-tracker reset- eod-mask-loss max-steps max-epochs moe- mtp- fp8- "        \
     "fp4- tp-comm- batch-p2p cpu-offloading- masked-softmax-fusion"

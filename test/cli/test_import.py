@@ -152,6 +152,8 @@ def test_megatron_script():
     has(said["config"], world_size=128, batch_size=12, tensor__size=8, pipeline__stages=16, pipeline__chunks=1536, pipeline__order="1f1b",
         model__layers=96, model__dtype="fp16", model__vocab_size=51200, mesh__order="tensor-data-pipeline", paradigm="none")
     check("num-layers: 96: model.layers 96" in said["read"], said["read"])
+    late = imported("train.sh", MEGATRON.rstrip() + " --overlap-param-gather\n")
+    check(any(line.startswith("overlap-param-gather: the gathers of updated parameters") for line in late["assumed"]), late["assumed"])
     check({"fp16: true", "use-distributed-optimizer: true"} <= set(said["read"]) and "bf16: true" not in said["read"], said["read"])
     check(any("train-iters" in line for line in said["left_out"]) and not said["unknown"], said)
     said = imported("train.sh", MEGATRON.replace("--fp16", "--fp16 --context-parallel-size 2 --cp-comm-type a2a"), "--gpus", "512")
