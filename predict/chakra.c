@@ -268,9 +268,9 @@ static dt_status write_ranks(const struct simulated_ranks *r, const char *folder
 dt_status chakra_write(const struct experiment *e, const struct simulated_system *s, const char *folder, bool all,
                        struct chakra_totals *out)
 {
-    DT_ENDED(simulated_ranks_finish) struct simulated_ranks ranks = {0};
+    struct experiment with_framework = *e; /* outlives what points to it */
     DT_ENDED(symmetric_part_finish) struct symmetric_part part = {0};
-    struct experiment with_framework = *e;
+    DT_ENDED(simulated_ranks_finish) struct simulated_ranks ranks = {0};
     *out = (struct chakra_totals){.ranks = 0};
     simulated_system_apply(s, &with_framework);
     DT_TRY(simulated_system_check_stages(s, e));

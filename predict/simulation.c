@@ -105,8 +105,8 @@ static dt_status record_work(const struct experiment *e, const struct simulated_
 dt_status simulated_work_record(const struct experiment *experiment, const struct simulated_system *system, int rank,
                                 struct simulated_work *out)
 {
+    struct experiment with_framework = *experiment; /* outlives what points to it */
     DT_ENDED(simulated_role_finish) struct simulated_role role = {0};
-    struct experiment with_framework = *experiment;
     *out = (struct simulated_work){0};
     simulated_system_apply(system, &with_framework);
     return record_work(&with_framework, system, rank, &role, out);
@@ -489,9 +489,9 @@ static dt_status run_part(const struct experiment *e, const struct simulated_sys
                           struct measure_result *result)
 {
     static const struct measure_hooks no_hooks = {0};
-    DT_ENDED(simulated_ranks_finish) struct simulated_ranks ranks = {0};
+    struct experiment with_framework = *e; /* outlives what points to it */
     DT_ENDED(symmetric_part_finish) struct symmetric_part part = {0};
-    struct experiment with_framework = *e;
+    DT_ENDED(simulated_ranks_finish) struct simulated_ranks ranks = {0};
     simulated_system_apply(s, &with_framework);
     *result = (struct measure_result){0};
     DT_TRY(simulated_system_check_stages(s, e));

@@ -234,8 +234,8 @@ static dt_status record_role(const struct experiment *e, const struct simulated_
 static dt_status record_rank(const struct experiment *e, const struct simulated_system *system, const struct dt_sim_device *device,
                              bool each, struct simulated_ranks *r, int place)
 {
-    DT_ENDED(simulated_role_finish) struct simulated_role one = {0};
     struct dt_sim_device own = *device; /* a slow GPU has a clock of its own */
+    DT_ENDED(simulated_role_finish) struct simulated_role one = {0};
     if (is_slow(e, system, r->part, r->part->ranks[place]))
         own.slowdown = 1 / (1 - e->slow.by);
     return record_role(e, system, &own, each, r, place, &one);
