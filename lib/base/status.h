@@ -45,6 +45,7 @@ typedef enum dt_status {
 
 /* Before the declaration of a variable that must have a value from the beginning: what it owns is
  * given back wherever its block ends, after the value of a `return` is computed.
+ * Variables end in the reverse order of their declarations: what one points to is declared first.
  *   DT_FREED                a pointer from malloc, or NULL
  *   DT_ENDED(finish)        a struct: finish(&variable), which takes a zeroed one
  *   DT_DESTROYED(destroy)   a pointer: destroy(variable), which takes NULL. The header that declares
