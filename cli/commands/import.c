@@ -100,7 +100,7 @@ static dt_status print_json(struct dt_translation *t)
                                                     t->remarks[DT_REMARK_READ], t->remarks[DT_REMARK_ASSUMED], t->remarks[DT_REMARK_ALIKE],
                                                     t->remarks[DT_REMARK_LEFT], t->remarks[DT_REMARK_CANNOT]),
                                      stdout);
-    *t = (struct dt_translation){.origin = NULL};
+    *t = (struct dt_translation){.theirs = t->theirs}; /* the rest was passed on */
     return status;
 }
 

@@ -63,7 +63,8 @@ void pairing_finish(struct pairing *pairing)
 
 bool pairing_names(const struct pairing *pairing, const char *path)
 {
-    return pairing->named[dt_config_find(experiment_table(), path)];
+    int field = dt_config_find(experiment_table(), path);
+    return field >= 0 && pairing->named[field]; /* a fact that no key sets has no field */
 }
 
 bool pairing_fits(const struct pairing *pairing, const struct experiment *a, const struct experiment *b)
