@@ -139,7 +139,8 @@ static int span_of(const struct trace_spans *t, const struct arrow *arrow)
 
 static void join_arrows(struct trace_spans *t)
 {
-    qsort(t->arrows, (size_t)t->arrow_count, sizeof *t->arrows, by_id);
+    if (t->arrow_count > 0)
+        qsort(t->arrows, (size_t)t->arrow_count, sizeof *t->arrows, by_id);
     for (int i = 0; i + 1 < t->arrow_count; i++) {
         if (!t->arrows[i].begins || t->arrows[i + 1].begins || strcmp(t->arrows[i].id, t->arrows[i + 1].id) != 0)
             continue;
