@@ -202,9 +202,10 @@ static void put_end(struct dt_trace *trace, const struct message_end *end)
 /* Sort the ends, and find the two of each message: sender and receiver count alike. */
 static void pair_ends(struct dt_trace *trace)
 {
+    if (trace->end_count == 0)
+        return;
     struct message_end *end = trace->ends + trace->end_count, *received;
-    if (trace->end_count > 0)
-        qsort(trace->ends, (size_t)trace->end_count, sizeof *trace->ends, compare_ends);
+    qsort(trace->ends, (size_t)trace->end_count, sizeof *trace->ends, compare_ends);
     for (struct message_end *sent = trace->ends; sent < end; sent = received) {
         int count = 0, i = 0;
         for (received = sent; received < end && received->sends && compare_channels(received, sent) == 0; received++) {
