@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- SIGINT, SIGTERM, SIGHUP (the terminal was closed), and SIGUSR1 (what Slurm's
- * --signal=USR1@120 sends before the time limit): counted, for the functions below ---- */
+/* ---- SIGINT, SIGTERM, and SIGUSR1 (what Slurm's --signal=USR1@120 sends before the time limit):
+ * counted, for the functions below ---- */
 
 /* From now on these signals are counted and do not end the process. */
 void signals_install(void);

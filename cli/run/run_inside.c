@@ -23,16 +23,13 @@ static void on_signal(int number)
 
 void signals_install(void)
 {
-    struct sigaction action, at_start;
+    struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal; /* without SA_RESTART, so that waiting calls return */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
-    sigaction(SIGHUP, NULL, &at_start);
-    if (at_start.sa_handler != SIG_IGN) /* nohup has it ignored, and that stays */
-        sigaction(SIGHUP, &action, NULL);
     action.sa_handler = SIG_IGN; /* if a reader is gone (`| head`), the write fails and is reported */
     sigaction(SIGPIPE, &action, NULL);
 }

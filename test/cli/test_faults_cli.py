@@ -131,7 +131,7 @@ def test_a_stopped_rank_is_a_timeout():
 
 
 def test_interrupts_keep_finished_work():
-    for number, code in ((signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, LATER)):
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, LATER)):
         output = records_path("interrupted.jsonl")
         run_of = Started(config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]")
         run_of.ranks_train(2)
@@ -144,16 +144,6 @@ def test_interrupts_keep_finished_work():
         check(records[1]["metrics"]["peak_bytes"]["total"] > 0, "the bytes are lost")
         check("not run" not in out and "4 of 6 experiments not run" in run_of.text, out, run_of.text)
         check("dtbench: 1/6 ddp, timed 2: ok" in run_of.text, "a finished result, on a terminal too:", run_of.text)
-
-
-def test_a_run_under_nohup_outlives_its_terminal():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as nohup has it
-    run_of = Started(one(), "-o", records_path("nohup.jsonl"), *FOREVER)
-    signal.signal(signal.SIGHUP, before)
-    run_of.ranks_train()
-    run_of.process.send_signal(signal.SIGHUP)
-    run_of.process.send_signal(signal.SIGTERM)
-    run_of.finish(143)
 
 
 def test_more_threads_than_processors():
