@@ -41,7 +41,7 @@ struct validate_row {
     int gpus_per_node, stages, tensor;
     double measured_s, measured_bytes;   /* NAN: not in the table */
     enum validate_fit measured_fit;      /* in memory: by its status, or because it has a time */
-    unsigned kernels;                    /* enum measured_kernels: override the profile's; 0: the table tells nothing */
+    unsigned kernels;                    /* enum measured_kernels: take the place of the profile's; 0: the table does not say */
     double attention_rate;               /* of the kernel that the row names, where the profile's is 1; 0: it names none */
     bool whole_gpu;                      /* measured_bytes are nvidia-smi's, not the tensors' alone */
     bool sequence_parallel_open;         /* neither table nor --set gives tensor.sequence_parallel: the default is used */

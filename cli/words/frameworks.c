@@ -176,18 +176,17 @@ static void visit_fixed(struct dt_translation *t, const struct framework *f, con
 
 /* ---- import and export ---- */
 
-/* Read a file that the job names: beside the job's own, there without its folders, or as it is
- * named. */
+/* Read a file that the job names. It is looked for in the folder of the job's file, in the same
+ * folder by the last part of its name, and by its name alone. */
 static dt_status read_beside(const char *file, const char *name, struct cJSON **out)
 {
     char paths[3][FILE_BYTES];
     const char *slash = strrchr(file, '/'), *last = strrchr(name, '/');
-    int folder = slash && *name != '/' ? (int)(slash + 1 - file) : 0, count = 0;
-    snprintf(paths[count++], FILE_BYTES, "%.*s%s", folder, file, name);
-    snprintf(paths[count++], FILE_BYTES, "%.*s%s", slash ? (int)(slash + 1 - file) : 0, file, last ? last + 1 : name);
-    snprintf(paths[count++], FILE_BYTES, "%s", name);
-    int i = 0;
-    while (i < count - 1 && access(paths[i], R_OK) != 0)
+    int folder = slash ? (int)(slash + 1 - file) : 0, i = 0;
+    snprintf(paths[0], FILE_BYTES, "%.*s%s", *name == '/' ? 0 : folder, file, name);
+    snprintf(paths[1], FILE_BYTES, "%.*s%s", folder, file, last ? last + 1 : name);
+    snprintf(paths[2], FILE_BYTES, "%s", name);
+    while (i < 2 && access(paths[i], R_OK) != 0)
         i++;
     return words_read_text(paths[i], NULL, out);
 }

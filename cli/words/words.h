@@ -65,7 +65,7 @@ extern const struct framework framework_megatron, framework_bridge, framework_ne
 /* Options of an importer in addition to the file; 0 and NULL: none. */
 struct import_options {
     int gpus, micro_batch;
-    const char *file;  /* that of the job, beside which others may be; NULL: standard input */
+    const char *file;  /* the job's file; its folder may have files that the job names. NULL: standard input */
     const char *model; /* a preset or a Hugging Face config, in place of the file's own */
 };
 

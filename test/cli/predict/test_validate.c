@@ -127,7 +127,7 @@ static void norms_and_units_told(void)
     validate_rows_finish(&rows);
 }
 
-/* What nvidia-smi tells is compared with all that a GPU holds: the tensors, 10 % of their peak (by
+/* Memory from nvidia-smi is compared with all that a GPU holds: the tensors, 10 % of their peak (by
  * general_a100), the context and a communicator. The allocator also keeps freed activations, so that
  * the update's buffers are added: at most 6 bytes for each parameter of a stage, and 8 more of an
  * Adam in operations. */
