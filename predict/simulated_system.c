@@ -73,8 +73,7 @@ static dt_status check_profile(const struct experiment *e, const struct simulate
     if (!*gpu || same || e->any_profile)
         return DT_OK;
     return dt_fail(DT_ERR_UNAVAILABLE,
-                   "profile: %s is for %s, and cluster %s has %s: take a profile for that, or allow it with "
-                   "\"any_profile\": true",
+                   "profile: %s is for %s, and cluster %s has %s: take a profile for that, or allow it with \"any_profile\": true",
                    e->profile, gpu, e->cluster, s->cluster.gpu.name);
 }
 

@@ -277,11 +277,9 @@ const struct command command_bench = {
     .summary = "collectives alone, by size, and concurrently with a product",
     .usage = "[OPTION]...",
     .description =
-        "Measures collectives alone, on this machine's processors or GPUs, or predicts them on a described cluster, with algorithm "
-        "and bus bandwidth as nccl-tests define them. With --beside each is measured once more while a matrix product is computed that "
-        "takes "
-        "about as long: overlap is what of the shorter one is hidden. With --output each is a record, which show, compare and report "
-        "take.\n\n"
+        "Measures collectives alone, on this machine's processors or GPUs, or predicts them on a described cluster, with algorithm and bus "
+        "bandwidth as nccl-tests define them. With --beside each is measured once more while a matrix product is computed that takes about "
+        "as long: overlap is what of the shorter one is hidden. With --output each is a record, which show, compare and report take.\n\n"
         "    dtbench bench --ranks 4 --group 2 --stride 2 --bytes 64K:16M:4 --beside -o bench.jsonl\n\n"
         "Started by mpirun or srun, it measures among the ranks of these.",
     .options = options,

@@ -249,16 +249,14 @@ const struct command command_calibrate = {
     .usage = "[OPTION]...",
     .description =
         "Measures this machine's processors, or with --device cuda its GPUs: the kernels of a training step by shape, copies, and "
-        "collectives by size, "
-        "for each number of ranks in --ranks; kernels on one rank alone, and, where ranks share processors, on all of them at once. Then\n"
+        "collectives by size, for each number of ranks in --ranks; kernels on one rank alone, and, where ranks share processors, on all of "
+        "them at once. Then\n"
         "\n"
         "  dtbench run CONFIG --device sim --set cluster=DIR/cluster.json --set profile=DIR/profile.json\n"
         "\n"
-        "predicts a run of CONFIG on this machine. Prints what it has measured: the fastest shape of each product, and of copies, and "
-        "each collective's time with its algorithm and bus bandwidth, as nccl-tests define them, and the speed of storage. Takes about a "
-        "minute. The machine should "
-        "be idle: the times include "
-        "the effect of whatever else is running.\n"
+        "predicts a run of CONFIG on this machine. Prints what it has measured: the fastest shape of each product, and of copies, and each "
+        "collective's time with its algorithm and bus bandwidth, as nccl-tests define them, and the speed of storage. Takes about a "
+        "minute. The machine should be idle: the times include the effect of whatever else is running.\n"
         "\n"
         "Started by mpirun or srun on several nodes, it measures their network too, and the files describe these nodes.",
     .options = options,

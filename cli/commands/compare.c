@@ -56,9 +56,7 @@ static const struct option_row options[] = {
      "compare although devices, drivers, library versions, threads or numbers of machines differ"},
     {"shortest", 0, OPTION_FLAG, AT(shortest), NULL, NULL,
      "compare the shortest step of each run, which other work on the machine lengthens least; for eight runs a side or more that were made "
-     "in "
-     "turn. "
-     "slower and faster then mean that the whole interval is beyond the threshold"},
+     "in turn. slower and faster then mean that the whole interval is beyond the threshold"},
     {"single", 's', OPTION_FLAG, AT(single), NULL, NULL,
      "compare the newest run of each side alone, and call it slower or faster although one run is no evidence"},
     {0},
@@ -167,11 +165,10 @@ const struct command command_compare = {
     .description = "Pairs the records of the same experiment in BASE and NEW, and prints for each pair whether throughput, peak "
                    "memory and losses have changed. BASE and NEW are each a file of records, a folder (all *.jsonl in it), a quoted "
                    "pattern, or '-' for standard input. Where an experiment has several records, the newest with status ok counts; "
-                   "throughput uses the steps of all its repeats "
-                   "(dtbench run --repeat) by the same build. A change of throughput also needs three runs a side: the machine may have "
-                   "been busy during one of them. The "
-                   "ratio of throughput is the median over all pairs of a base and a new step (Hodges-Lehmann), with the 90 % "
-                   "interval of the Mann-Whitney statistic. The verdicts:\n"
+                   "throughput uses the steps of all its repeats (dtbench run --repeat) by the same build. A change of throughput also "
+                   "needs three runs a side: the machine may have been busy during one of them. The ratio of throughput is the median over "
+                   "all pairs of a base and a new step (Hodges-Lehmann), with the 90 % interval of the Mann-Whitney statistic. The "
+                   "verdicts:\n"
                    "\n"
                    "  slower   the ratio is below 1 by more than the threshold, and the interval is below 1\n"
                    "  faster   the ratio is above 1 by more than the threshold, and the interval is above 1\n"

@@ -42,8 +42,7 @@ static const struct option_row options[] = {
     CONFIG_OPTION_ROWS(struct export_arguments, config),
     {"for", 'f', OPTION_TEXT, AT(framework), "WHOM", target_choice,
      "the framework that will run it; transformers: the parameters of a checkpoint, as a Hugging Face folder; chakra: execution traces of "
-     "a "
-     "simulated step, for simulators of networks. The words are"},
+     "a simulated step, for simulators of networks. The words are"},
     {"anyway", 'a', OPTION_FLAG, AT(anyway), NULL, NULL, "write the job although the framework has no setting for something that matters"},
     {"all-ranks", 'A', OPTION_FLAG, AT(all_ranks), NULL, NULL,
      "chakra: traces of all ranks; default: one rank of each set of ranks that do the same"},

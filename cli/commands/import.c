@@ -142,8 +142,7 @@ const struct command command_import = {
     .description =
         "Reads a Megatron-LM command line or a script with one, the YAML of Megatron-Bridge or NeMo, torchtitan's TOML, DeepSpeed's JSON, "
         "accelerate's YAML for FSDP, arguments of Hugging Face's Trainer (YAML, JSON, a command line, with the files that they name), "
-        "axolotl's or "
-        "torchtune's YAML, or a Hugging Face model's config.json, and makes a config for device sim of it.\n\n"
+        "axolotl's or torchtune's YAML, or a Hugging Face model's config.json, and makes a config for device sim of it.\n\n"
         "It prints what was read, what was assumed, what was replaced by something with the same time and memory, what was left out, and "
         "what is unknown although it matters: then the exit code is 3 and no config is written, unless --assume.\n\n"
         "    dtbench import train.sh --gpus 64 --output job.json\n"

@@ -347,9 +347,8 @@ const struct command command_list = {
     .description =
         "Prints the model presets, the paradigms, the pipeline orders, and the devices and communicators with what is missing where one is "
         "not available. With options: only what they name. For a model: the vocabulary and the tokens of a sample that it is counted with, "
-        "its parameters, floating-point operations of a training "
-        "step for each token (forward and backward, attention over the whole square), and the bytes of a training state: parameters and "
-        "gradients of 16 bits, and Adam's moments and master weights.",
+        "its parameters, floating-point operations of a training step for each token (forward and backward, attention over the whole "
+        "square), and the bytes of a training state: parameters and gradients of 16 bits, and Adam's moments and master weights.",
     .options = options,
     .run = run,
 };

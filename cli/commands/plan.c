@@ -81,8 +81,7 @@ static const struct option_row options[] = {
      "the best for each of several models and batches: --map model=GPTSmall,GPT13B batch=64,256. scripts/plan_map draws it"},
     {"output", 'o', OPTION_TEXT, AT(output), "FILE", NULL,
      "write the best ones as a config for dtbench run; default: " DEFAULT_CONFIG
-     ". With --map: append a record of the best plan of each box; "
-     "default: " DEFAULT_MAP},
+     ". With --map: append a record of the best plan of each box; default: " DEFAULT_MAP},
     {"all", 'a', OPTION_TEXT, AT(all), "RECORDS", NULL, "append a record of each simulated candidate to this file"},
     {"device", 'd', OPTION_TEXT, AT(planner.device), "NAME", NULL,
      "cpu: plan for this machine, as measured by dtbench calibrate (cluster.json and profile.json here, or --cluster and --profile), in "

@@ -200,10 +200,8 @@ const struct command command_report = {
     .usage = "[OPTION]... RECORDS...",
     .description =
         "Writes one HTML file: a table of all experiments to sort and to filter, charts of any two keys, configs to copy, where the "
-        "numbers come "
-        "from, and pipelines as pictures; with --base a comparison, with --plan what dtbench plan advises and why. The page asks nothing "
-        "of the "
-        "network. Its charts are drawn by Chart.js, which is part of it.\n"
+        "numbers come from, and pipelines as pictures; with --base a comparison, with --plan what dtbench plan advises and why. The page "
+        "asks nothing of the network. Its charts are drawn by Chart.js, which is part of it.\n"
         "\n"
         "RECORDS are files, folders (all *.jsonl in them, sorted by name), quoted patterns, or '-' for standard input. Several runs of an "
         "experiment are one line, as for dtbench show.",

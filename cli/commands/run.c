@@ -489,9 +489,8 @@ const struct command command_run = {
     .summary = "run the experiments of a config and record them",
     .usage = "[OPTION]... FILE",
     .description = "Runs the experiments of a config, one after another, each in processes of its own; under mpirun, srun or "
-                   "torchrun on the ranks that these have started. Prints a table of results. Each experiment appends a record, one "
-                   "line of JSON. Progress and diagnostics go to standard error, and so does the table when the records go to "
-                   "standard output.\n"
+                   "torchrun on the ranks that these have started. Prints a table of results. Each experiment appends a record, one line "
+                   "of JSON. Progress and diagnostics go to standard error, and so does the table when the records go to standard output.\n"
                    "\n"
                    "dtbench --config FILE is the same as dtbench run FILE.",
     .options = options,

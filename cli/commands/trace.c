@@ -50,8 +50,7 @@ const struct command command_trace = {
     .usage = "[OPTION]... FILE",
     .description =
         "Reads a trace of dtbench run --trace, and prints its critical path: the chain of pieces, each waiting for the one before it, that "
-        "is as "
-        "long as the step, in words and as a picture. With --rank it prints what one rank computes and waits for.\n"
+        "is as long as the step, in words and as a picture. With --rank it prints what one rank computes and waits for.\n"
         "\n"
         "A received message waits for its sender, a collective for the rank that reached it last, and anything else for the last piece on "
         "its rank that ended before it began.",

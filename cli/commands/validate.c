@@ -112,22 +112,21 @@ const struct command command_validate = {
     .summary = "compare the simulated cluster's predictions with measured runs",
     .usage = "[OPTION]... FILE",
     .description =
-        "Predicts step time and peak memory of measured runs on the simulated cluster, and prints the errors: by paradigm, model, "
-        "GPUs, nodes and activation policy, and over all. Among runs of the same model, GPUs and batch per GPU it counts how often the "
-        "paradigm predicted as the fastest was the fastest. FILE has measured records of dtbench, which are printed with prediction "
-        "and error one by one. Or it has the columns of results/study/measured.csv: paradigm, model, gpus, batch_per_replica, and "
-        "where they matter gpus_per_node, stages, chunks, activation, shard_size, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 "
-        "bytes). Or it is a table of meshes: gpus, layers, hidden, heads, seq, micro_batch, global_batch or "
-        "gradient_accumulation_steps, or torchtitan's local_batch_size (the name of a published model in the column model stands for "
-        "its sizes), and where they matter dp, tp, pp, cp, vpp, schedule, zero/fsdp, dp_shard, fsdp_wrap, fsdp_gather, recompute, "
-        "seq_parallel, dtype, vocab, ffn, kv_heads, tied_emb, model, gpus_per_node, step_s, step_ms, tokens_per_s_per_gpu, "
-        "total_tokens_per_s or samples_per_s, "
-        "peak_mem_gib, status (ok, oom; \"OOM\" may stand for a time, too). Or it has collectives that were timed alone: collective, "
-        "size, gpus, nodes, busbw_GB_s. Semicolons, tabs or bars may divide columns, as in a spreadsheet's or Markdown's tables, and "
-        "lines that begin with # are comments; numbers may have marks between thousands and a unit (1,234.5 ms), and \"n/a\", - and "
-        "NaN say nothing; without a column gpus, dp, tp, pp and cp are multiplied. Columns that are not used are listed, and so are rows "
-        "that name another GPU than the cluster's; rows that lack a value, name what is not known, give two different times or are no "
-        "experiment of this version are skipped and counted with the reason. Needs no device, MPI or GPU.",
+        "Predicts step time and peak memory of measured runs on the simulated cluster, and prints the errors: by paradigm, model, GPUs, "
+        "nodes and activation policy, and over all. Among runs of the same model, GPUs and batch per GPU it counts how often the paradigm "
+        "predicted as the fastest was the fastest. FILE has measured records of dtbench, which are printed with prediction and error one "
+        "by one. Or it has the columns of results/study/measured.csv: paradigm, model, gpus, batch_per_replica, and where they matter "
+        "gpus_per_node, stages, chunks, activation, shard_size, fsdp_wrap, parameter_offload, step_s, peak_mb (1e6 bytes). Or it is a "
+        "table of meshes: gpus, layers, hidden, heads, seq, micro_batch, global_batch or gradient_accumulation_steps, or torchtitan's "
+        "local_batch_size (the name of a published model in the column model stands for its sizes), and where they matter dp, tp, pp, cp, "
+        "vpp, schedule, zero/fsdp, dp_shard, fsdp_wrap, fsdp_gather, recompute, seq_parallel, dtype, vocab, ffn, kv_heads, tied_emb, "
+        "model, gpus_per_node, step_s, step_ms, tokens_per_s_per_gpu, total_tokens_per_s or samples_per_s, peak_mem_gib, status (ok, oom; "
+        "\"OOM\" may stand for a time, too). Or it has collectives that were timed alone: collective, size, gpus, nodes, busbw_GB_s. "
+        "Semicolons, tabs or bars may divide columns, as in a spreadsheet's or Markdown's tables, and lines that begin with # are "
+        "comments; numbers may have marks between thousands and a unit (1,234.5 ms), and \"n/a\", - and NaN say nothing; without a column "
+        "gpus, dp, tp, pp and cp are multiplied. Columns that are not used are listed, and so are rows that name another GPU than the "
+        "cluster's; rows that lack a value, name what is not known, give two different times or are no experiment of this version are "
+        "skipped and counted with the reason. Needs no device, MPI or GPU.",
     .options = options,
     .argument = {"file", OPTION_TEXT, AT(file)},
     .run = run,

@@ -498,8 +498,7 @@ static dt_status add_check(struct cJSON **array, const struct experiment *e, con
     dt_json_append(array,
                    dt_json_object("config: %p, config_hash: %s, parameters: %g, %s: %g, flops_per_step: %g, fits: %hhd, "
                                   "predicted_step_s: %g, predicted_training_s: %p, predicted_peak_bytes: %p, predicted_host_peak_bytes: "
-                                  "%p, comm_bytes_per_step: %p, "
-                                  "checkpoint_bytes: %g, pipeline: %p, notes: %p",
+                                  "%p, comm_bytes_per_step: %p, checkpoint_bytes: %g, pipeline: %p, notes: %p",
                                   config, e->hash, (double)check->parameters, key, (double)check->units_per_step, check->flops_per_step,
                                   check->fits, check->step_s, training_as_json(check), usage_as_json(check->rank, &check->usage.device),
                                   usage_as_json(check->host_rank, &check->usage.host), traffic_as_json(&check->traffic),

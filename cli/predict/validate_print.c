@@ -65,8 +65,7 @@ static void print_unmeasured(const struct validate_rows *rows, FILE *to)
     }
     if (!measured)
         line_print(to, "nothing to compare with: no row has a step time (columns step_s, step_ms, tokens_per_s_per_gpu, "
-                       "total_tokens_per_s, samples_per_s) or a peak "
-                       "of memory (peak_mb, peak_gb, peak_mem_gib)");
+                       "total_tokens_per_s, samples_per_s) or a peak of memory (peak_mb, peak_gb, peak_mem_gib)");
 }
 
 static void print_contradictions(const struct validate_rows *rows, const struct validate_summary *summary, FILE *to)
@@ -76,8 +75,7 @@ static void print_contradictions(const struct validate_rows *rows, const struct 
         const struct validate_row *first = &rows->rows[summary->contradictions[i].first],
                                   *second = &rows->rows[summary->contradictions[i].second];
         line_print(to,
-                   "%s %d and %s %d are alike, and took %.4g and %.4g s: one of them was disturbed, or the table does not say what "
-                   "differs",
+                   "%s %d and %s %d are alike, and took %.4g and %.4g s: one of them was disturbed, or the table does not say what differs",
                    place, first->line, place, second->line, first->measured_s, second->measured_s);
     }
 }
@@ -254,11 +252,10 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
         dt_json_append(&array, row_as_json(&rows->rows[i], rows->records));
     return dt_json_write(
         dt_json_object("groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
-                       "fastest_configuration: {cells: %d, right: %d, near: %g}, "
-                       "memory_suffices: {measured_yes_predicted_yes: %d, measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, "
-                       "measured_no_predicted_no: %d, undecided: %d, sharing_open: %d}, within_error_of_eight: {rows: %d, within: %d}, "
-                       "columns_not_used: %s, "
-                       "contradictions: %p, rows: %p",
+                       "fastest_configuration: {cells: %d, right: %d, near: %g}, memory_suffices: {measured_yes_predicted_yes: %d, "
+                       "measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, measured_no_predicted_no: %d, undecided: %d, "
+                       "sharing_open: %d}, within_error_of_eight: {rows: %d, within: %d}, columns_not_used: %s, contradictions: %p, rows: "
+                       "%p",
                        groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR,
                        f->rows[0][0], f->rows[0][1], f->rows[1][0], f->rows[1][1], f->undecided, f->sharing_open, summary->intervals.rows,
                        summary->intervals.within, rows->unused, contradictions, array),

@@ -50,13 +50,12 @@ static const struct dt_word words[] = {
 };
 
 static const char no_bearing[] =
-    "steps_per_print wall_clock scheduler. prescale_gradients optimizer.params.weight_decay "
-    "optimizer.params.adam_w_mode optimizer.params.torch_adam optimizer.params.bias_correction "
-    "zero_optimization.contiguous zero_optimization.allgather zero_optimization.sub_group_size zero_optimization.stage3_ "
-    "zero_optimization.round_robin zero_optimization.offload_param. zero_optimization.offload_optimizer. "
-    "zero_optimization.ignore_unused zero_optimization.load_from_fp32 zero_optimization.elastic zero_optimization.mics_hierarchical "
-    "zero_allow_untested fp16. bf16. bfloat16. activation_checkpointing. tensorboard. wandb. csv_monitor. comms_logger. "
-    "flops_profiler. dump_state checkpoint. zero_force_ds_cpu";
+    "steps_per_print wall_clock scheduler. prescale_gradients optimizer.params.weight_decay optimizer.params.adam_w_mode "
+    "optimizer.params.torch_adam optimizer.params.bias_correction zero_optimization.contiguous zero_optimization.allgather "
+    "zero_optimization.sub_group_size zero_optimization.stage3_ zero_optimization.round_robin zero_optimization.offload_param. "
+    "zero_optimization.offload_optimizer. zero_optimization.ignore_unused zero_optimization.load_from_fp32 zero_optimization.elastic "
+    "zero_optimization.mics_hierarchical zero_allow_untested fp16. bf16. bfloat16. activation_checkpointing. tensorboard. wandb. "
+    "csv_monitor. comms_logger. flops_profiler. dump_state checkpoint. zero_force_ds_cpu";
 
 static bool is_on(const struct cJSON *tree, const char *path)
 {

@@ -143,10 +143,9 @@ static void visit_theirs(struct dt_translation *t, const struct framework *f, co
 /* Keys that no framework's job has: how many steps to run, on which machine, within which
  * limits. */
 static const char run_keys[] =
-    "name device seed steps timeout nccl register_ tuning memory_limit host_memory_limit threads cluster profile rates "
-    "any_profile more_nodes network graph share_gpus fused_kernels gpus_per_node straddle_nodes loss_scaling job. "
-    "optimizer.weight_decay optimizer.decayed optimizer.schedule optimizer.warmup_steps optimizer.final_rate optimizer.scale_with_batch "
-    "optimizer.base_batch";
+    "name device seed steps timeout nccl register_ tuning memory_limit host_memory_limit threads cluster profile rates any_profile "
+    "more_nodes network graph share_gpus fused_kernels gpus_per_node straddle_nodes loss_scaling job. optimizer.weight_decay "
+    "optimizer.decayed optimizer.schedule optimizer.warmup_steps optimizer.final_rate optimizer.scale_with_batch optimizer.base_batch";
 
 /* Remark on a config's setting for which the framework has no word. */
 static void visit_ours(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)

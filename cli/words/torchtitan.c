@@ -52,10 +52,9 @@ static const struct dt_word words[] = {
 
 static const char no_bearing[] =
     "job. profiling. metrics. lr_scheduler. checkpoint. comm. experimental. validation. float8. quantize. mx. fault_tolerance. "
-    "memory_estimation. model.tokenizer_path model.hf_assets_path model.print_after training.dataset "
-    "training.steps training.compile training.gc_ training.seed training.deterministic "
-    "optimizer.weight_decay optimizer.implementation optimizer.early_step parallelism.disable_loss_parallel compile. "
-    "parallelism.enable_compiled_autograd activation_checkpoint.per_op";
+    "memory_estimation. model.tokenizer_path model.hf_assets_path model.print_after training.dataset training.steps training.compile "
+    "training.gc_ training.seed training.deterministic optimizer.weight_decay optimizer.implementation optimizer.early_step "
+    "parallelism.disable_loss_parallel compile. parallelism.enable_compiled_autograd activation_checkpoint.per_op";
 
 static const struct {
     const char *flavor, *preset;
