@@ -1,6 +1,5 @@
 #include "predict/search/search.h"
 
-#include "schedules/config/parse.h"
 #include "schedules/plan/plan.h"
 
 #include <stdarg.h>
@@ -16,12 +15,6 @@ static void propose(struct proposal *p, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(p->texts[p->count++], SPACE_VALUE_BYTES, format, arguments);
     va_end(arguments);
-}
-
-static void propose_all(struct proposal *p, const char *const *texts)
-{
-    for (; *texts; texts++)
-        propose(p, "%s", *texts);
 }
 
 /* Propose 1, 2, 4, ... up to the limit, and the limit itself. */
@@ -45,11 +38,6 @@ static void propose_group_sizes(struct proposal *p, int most)
             propose(p, "%d", n);
 }
 
-static bool always(const struct space_scope *s, const struct experiment *e)
-{
-    return true;
-}
-
 static bool on_fewer_nodes(const struct space_scope *s, const struct experiment *e)
 {
     return s->request->any_nodes;
@@ -59,8 +47,7 @@ static void propose_worlds(struct proposal *p)
 {
     int world = p->scope->base->world_size, node = p->scope->ranks_per_node;
     for (int n = node; n < world; n *= 2)
-        if (n < world)
-            propose(p, "%d", n);
+        propose(p, "%d", n);
     propose(p, "%d", world);
 }
 
@@ -142,25 +129,6 @@ static bool has_stages_on_nodes(const struct space_scope *s, const struct experi
            e->tensor.size % s->ranks_per_node != 0;
 }
 
-/* Pipeline stages next to each other, or data-parallel ranks. */
-static void propose_mesh_orders(struct proposal *p)
-{
-    propose(p, "%s", mesh_order_name(MESH_TENSOR_PIPELINE_DATA));
-    propose(p, "%s", mesh_order_name(MESH_TENSOR_DATA_PIPELINE));
-}
-
-/* Only one rank, unless other values are fixed or allowed: the user decides which sequences are too
- * long for one rank. */
-static bool where_it_is_allowed(const struct space_scope *s, const struct experiment *e)
-{
-    return false;
-}
-
-static void propose_nothing(struct proposal *p)
-{
-    (void)p;
-}
-
 static int replica_ranks(const struct proposal *p)
 {
     return p->experiment->strategy.stages * p->experiment->tensor.size;
@@ -176,9 +144,11 @@ static void propose_batches(struct proposal *p)
         propose(p, "%.17g", (double)request->global_batch / replicas / replica_ranks(p));
 }
 
-static bool accumulates(const struct space_scope *s, const struct experiment *e)
+/* A pipeline's chunks are micro-batches already, and each micro-batch would copy the stage of an
+ * offloaded model again. */
+static bool has_no_pipeline(const struct space_scope *s, const struct experiment *e)
 {
-    return !is_pipelined(s, e); /* a pipeline's chunks are micro-batches already */
+    return !is_pipelined(s, e);
 }
 
 /* Only divisors, so that micro-batches are equal. */
@@ -203,32 +173,10 @@ static void propose_chunks(struct proposal *p)
             propose(p, "%d", n);
 }
 
-/* Without core_attention: selective takes as long, and keeps less. */
-static void propose_activations(struct proposal *p)
-{
-    propose_all(p, (const char *const[]){"keep", "checkpoint", "offload", "selective", "selective_op", NULL});
-}
-
-/* In a pipeline each micro-batch would copy the stage again. */
-static bool may_offload(const struct space_scope *s, const struct experiment *e)
-{
-    return !is_pipelined(s, e);
-}
-
-static void propose_offload(struct proposal *p)
-{
-    propose_all(p, (const char *const[]){"false", "true", NULL});
-}
-
 /* A framework that gathers inner layers ignores the key. */
 static bool has_units(const struct space_scope *s, const struct experiment *e)
 {
     return (e->strategy.paradigm->reads & READS_UNITS) && !s->machine->profile.schedule.gathers_layers;
-}
-
-static void propose_units(struct proposal *p)
-{
-    propose_all(p, (const char *const[]){"block", "linear", NULL});
 }
 
 static bool has_buckets(const struct space_scope *s, const struct experiment *e)
@@ -242,38 +190,27 @@ static bool gathers_often(const struct space_scope *s, const struct experiment *
     return (e->strategy.paradigm->reads & READS_UNITS) && e->micro_batches * (is_pipelined(s, e) ? e->pipeline.chunks : 1) > 1;
 }
 
-static void propose_gathers(struct proposal *p)
-{
-    const struct dt_field *field = &experiment_table()->fields[dt_config_find(experiment_table(), "fsdp.gather")];
-    for (int i = 0; dt_field_choice(field, i); i++)
-        propose(p, "%s", dt_field_choice(field, i));
-}
-
-/* The usual size, and a larger one that starts fewer collectives. */
-static void propose_buckets(struct proposal *p)
-{
-    propose_all(p, (const char *const[]){"25", "100", NULL});
-}
-
 /* ---- the table ---- */
 
 static const struct space_axis rows[] = {
-    {"world_size", on_fewer_nodes, propose_worlds},
-    {"paradigm", always, propose_paradigms},
-    {"tensor.size", has_several_ranks, propose_tensor_sizes},
-    {"hsdp.shard_size", has_shard_groups, propose_shard_sizes},
-    {"pipeline.stages", may_be_pipelined, propose_stages},
-    {"mesh.order", has_stages_on_nodes, propose_mesh_orders},
-    {"pipeline.order", is_pipelined, propose_orders},
-    {"context.size", where_it_is_allowed, propose_nothing},
-    {"batch_size", always, propose_batches},
-    {"micro_batches", accumulates, propose_micro_batches},
-    {"pipeline.chunks", is_pipelined, propose_chunks},
-    {"activation", always, propose_activations},
-    {"parameter_offload", may_offload, propose_offload},
-    {"fsdp.unit", has_units, propose_units},
-    {"fsdp.gather", gathers_often, propose_gathers},
-    {"ddp.bucket_mib", has_buckets, propose_buckets},
+    {.key = "world_size", .concerns = on_fewer_nodes, .propose = propose_worlds},
+    {.key = "paradigm", .propose = propose_paradigms},
+    {.key = "tensor.size", .concerns = has_several_ranks, .propose = propose_tensor_sizes},
+    {.key = "hsdp.shard_size", .concerns = has_shard_groups, .propose = propose_shard_sizes},
+    {.key = "pipeline.stages", .concerns = may_be_pipelined, .propose = propose_stages},
+    /* pipeline stages next to each other, or data-parallel ranks */
+    {.key = "mesh.order", .concerns = has_stages_on_nodes, .values = "tensor-pipeline-data,tensor-data-pipeline"},
+    {.key = "pipeline.order", .concerns = is_pipelined, .propose = propose_orders},
+    {.key = "context.size"}, /* the user decides which sequences are too long for one rank */
+    {.key = "batch_size", .propose = propose_batches},
+    {.key = "micro_batches", .concerns = has_no_pipeline, .propose = propose_micro_batches},
+    {.key = "pipeline.chunks", .concerns = is_pipelined, .propose = propose_chunks},
+    /* without core_attention: selective takes as long, and keeps less */
+    {.key = "activation", .values = "keep,checkpoint,offload,selective,selective_op"},
+    {.key = "parameter_offload", .concerns = has_no_pipeline, .values = "false,true"},
+    {.key = "fsdp.unit", .concerns = has_units, .values = "block,linear"},
+    {.key = "fsdp.gather", .concerns = gathers_often, .values = "micro_batch,step"},
+    {.key = "ddp.bucket_mib", .concerns = has_buckets, .values = "25,100"}, /* the usual size, and one that starts fewer collectives */
 };
 
 const struct space_axis *space_axis(int index)

@@ -57,10 +57,12 @@ struct proposal {
     int count;
 };
 
+/* Without `propose` and `values` an axis has only the values that are fixed or allowed. */
 struct space_axis {
     const char *key;
-    bool (*concerns)(const struct space_scope *scope, const struct experiment *experiment);
-    void (*propose)(struct proposal *proposal);
+    bool (*concerns)(const struct space_scope *scope, const struct experiment *experiment); /* NULL: all experiments */
+    void (*propose)(struct proposal *proposal);                                             /* NULL: `values` are proposed */
+    const char *values;                                                                     /* "25,100" */
 };
 
 /* Rows in the order in which values are chosen; NULL past the last. */

@@ -239,7 +239,10 @@ static dt_status take_proposed(struct space *s, int number, struct candidate *ca
     int value;
     DT_TRY(dt_allocated(p, "no host memory for a space"));
     *p = (struct proposal){.scope = &s->scope, .experiment = e};
-    axis->row->propose(p);
+    if (axis->row->propose)
+        axis->row->propose(p);
+    for (const char *rest = axis->row->values; rest && next_value(&rest, p->texts[p->count]);)
+        p->count++;
     for (int i = 0; i < p->count; i++) {
         DT_TRY(value_number(axis, p->texts[i], "allow", &value));
         DT_TRY(take(s, number, value, candidate, e));
@@ -254,7 +257,8 @@ static dt_status combine(struct space *s, int number, struct candidate *candidat
     if (number == s->axis_count)
         return keep(s, candidate, e);
     if (axis->allowed == 0) {
-        bool proposed = axis->row && axis->row->concerns(&s->scope, e); /* forbidden values alone do not make an axis */
+        const struct space_axis *row = axis->row; /* forbidden values alone do not make an axis */
+        bool proposed = row && (row->propose || row->values) && (!row->concerns || row->concerns(&s->scope, e));
         return proposed ? take_proposed(s, number, candidate, e) : combine(s, number + 1, candidate, e);
     }
     if (!experiment_reads(e, axis->field))
