@@ -312,30 +312,18 @@ static dt_status print_job(const struct framework *f, const struct planner *p)
     return DT_OK;
 }
 
-/* The score of the framework's own best; INFINITY where no plan that it can run fits. */
-static double own_score(const struct planner *p)
-{
-    struct experiment own;
-    if (p->result.ranked == 0)
-        return INFINITY;
-    space_experiment(p->space, p->result.ranking[0], &own);
-    return search_score(p->options.objective, &own, planner_outcome(p, 0)->step_s, planner_outcome(p, 0)->peak_bytes);
-}
-
 /* Print how much better the best plan without the framework's limits is, and which of its settings
  * the framework does not have. */
 static dt_status print_lacking(const struct framework *f, const struct planner *p, struct planner_best *best, double score)
 {
     char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "where no plan of the framework's own fits";
-    struct experiment own;
     DT_ENDED(dt_translation_finish) struct dt_translation t = {0};
     DT_TRY(experiment_resolve(&best->experiment, NULL, "dtbench plan"));
     strategy_describe(&best->experiment, strategy);
     if (p->result.ranked > 0) {
-        DT_TRY(planner_experiment(p, 0, &own));
-        struct confidence left = confidence_of(&own, &p->machine), right = confidence_of(&best->experiment, &p->machine);
-        double margin = 1 - score / own_score(p);
-        bool tells = p->options.objective == SEARCH_MEMORY || confidence_tells(&left, &right, margin);
+        struct experiment own = planner_candidate(p, 0);
+        double margin = 1 - score / planner_score(p, 0);
+        bool tells = margin > planner_noise(p, &own, &best->experiment);
         snprintf(better, sizeof better, "%.1f %% better%s", 100 * margin, tells ? "" : ", less than the error of the predictions");
     }
     line_print(stdout, "without the limits of %s: %s, batch %g, %s %ss/s, %s", f->title, strategy, best->experiment.batch_size,
@@ -353,7 +341,7 @@ static dt_status print_what_it_would_take(const struct plan_options *o, const st
     struct planner_best best;
     DT_TRY(planner_create(&o->unlimited, &all));
     struct search_options search = all->options;
-    double own = own_score(p), score = INFINITY;
+    double own = p->result.ranked > 0 ? planner_score(p, 0) : INFINITY, score = INFINITY; /* own: no plan that it can run may fit */
     start_clock(w);
     search.context = w;
     search.stop = interrupted;

@@ -214,14 +214,6 @@ static dt_status search_part(const struct planner *p, struct replan *r, bool lik
     return DT_OK;
 }
 
-/* The largest difference that may come from the predictions' errors: the larger error of the two.
- * Bytes are exact. */
-static double noise_of(const struct planner *p, const struct experiment *a, const struct experiment *b)
-{
-    struct confidence left = confidence_of(a, &p->machine), right = confidence_of(b, &p->machine);
-    return p->options.objective == SEARCH_MEMORY ? 0 : fmax(left.error, right.error);
-}
-
 /* After the change, find a strategy that is better than the earlier winner, and than the best of
  * the winner's kind, by more than the predictions' error; *found: there is one. *gain: how much
  * less it scores than the earlier winner after the change; NAN where the winner cannot run. */
@@ -237,10 +229,10 @@ static dt_status find_other(const struct planner *p, struct replan *r, struct pl
         return DT_OK;
     }
     DT_TRY(status);
-    DT_TRY(search_part(p, r, false, score * (1 - noise_of(p, &r->winner, &r->winner)), &other_score, other));
+    DT_TRY(search_part(p, r, false, score * (1 - planner_noise(p, &r->winner, &r->winner)), &other_score, other));
     if (isnan(other_score) || r->stopped)
         return DT_OK;
-    double noise = noise_of(p, &r->winner, &other->experiment);
+    double noise = planner_noise(p, &r->winner, &other->experiment);
     if (score > 0 && other_score >= score * (1 - noise))
         return DT_OK;
     DT_TRY(search_part(p, r, true, other_score / (1 - noise), &like_score, &like));
@@ -258,14 +250,13 @@ static dt_status say_change(const struct planner *p, const struct change *change
     struct planner_best other;
     double gain = NAN;
     bool found = false;
-    *r = (struct replan){.base = p->base, .machine = p->machine};
+    *r = (struct replan){.base = p->base, .machine = p->machine, .winner = planner_candidate(p, 0)};
     c->nic.label_gbit_per_s *= change->network;
     c->nic.flow_gbit_per_s *= change->network;
     c->nic.total_gbit_per_s *= change->network;
     c->gpu.memory_gib *= change->memory;
     r->base.world_size *= change->nodes;
     c->nodes = c->nodes < p->nodes * change->nodes ? p->nodes * change->nodes : c->nodes;
-    space_experiment(p->space, p->result.ranking[0], &r->winner);
     if (change->nodes > 1 && p->ranks_per_node < c->gpus_per_node) /* more nodes of as many GPUs as the one that is planned for */
         r->base.gpus_per_node = r->winner.gpus_per_node = p->ranks_per_node;
     dt_status status = space_create(&r->base, &r->machine, &p->request, &r->space);

@@ -67,8 +67,7 @@ void map_fill(const struct planner *p, struct map_box *box)
     *box->strategy = '\0';
     if (p->result.ranked == 0)
         return;
-    struct experiment e;
-    space_experiment(p->space, p->result.ranking[0], &e);
+    struct experiment e = planner_candidate(p, 0);
     strategy_describe(&e, box->strategy);
     box->units_per_s = planner_outcome(p, 0)->units_per_s;
     box->peak_bytes = planner_outcome(p, 0)->peak_bytes;

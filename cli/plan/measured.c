@@ -241,7 +241,6 @@ static void say_winner(const struct measured *m, FILE *to)
 
 dt_status measured_print(const struct planner *p, const struct measured *m, FILE *to)
 {
-    struct experiment e;
     char strategy[STRATEGY_BYTES];
     struct table *t = table_create();
     fprintf(to, "\nmeasured on device %s\n\n", m->device);
@@ -256,7 +255,7 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
     for (int i = 0; i < m->count; i++) {
         const struct measured_run *run = &m->runs[i];
         bool known = run->status == DT_OK;
-        space_experiment(p->space, p->result.ranking[run->place], &e);
+        struct experiment e = planner_candidate(p, run->place);
         strategy_describe(&e, strategy);
         table_cell(t, "%d", run->place + 1);
         table_cell(t, "%s", strategy);

@@ -436,24 +436,36 @@ double planner_slow_cost(const struct planner *p, int place)
     return fabs(lost) < 1e-9 ? 0 : lost; /* the two simulations round their sums differently */
 }
 
+struct experiment planner_candidate(const struct planner *p, int place)
+{
+    struct experiment e;
+    space_experiment(p->space, p->result.ranking[place], &e);
+    return e;
+}
+
+double planner_score(const struct planner *p, int place)
+{
+    const struct search_outcome *o = planner_outcome(p, place);
+    struct experiment e = planner_candidate(p, place);
+    return search_score(p->options.objective, &e, o->step_s, o->peak_bytes);
+}
+
 dt_status planner_experiment(const struct planner *p, int place, struct experiment *out)
 {
-    space_experiment(p->space, p->result.ranking[place], out);
+    *out = planner_candidate(p, place);
     return experiment_resolve(out, NULL, "dtbench plan");
 }
 
 double planner_training_s(const struct planner *p, int place, double tokens)
 {
-    struct experiment e;
-    space_experiment(p->space, p->result.ranking[place], &e);
+    struct experiment e = planner_candidate(p, place);
     return search_training_s(&e, planner_outcome(p, place), tokens);
 }
 
 double planner_joules_per_token(const struct planner *p, int place)
 {
-    struct experiment e;
+    struct experiment e = planner_candidate(p, place);
     double watts = p->machine.cluster.gpu.power_w;
-    space_experiment(p->space, p->result.ranking[place], &e);
     return watts > 0 ? watts * e.world_size / planner_outcome(p, place)->units_per_s : NAN;
 }
 

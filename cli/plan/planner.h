@@ -60,13 +60,15 @@ struct planner_best {
 dt_status planner_search_best(const struct space *space, const struct experiment *base, const struct simulated_machine *machine,
                               const struct search_options *options, struct planner_best *out);
 
-/* Make the experiment of the candidate at `place`, with its hash; place < result.ranked. Errors:
- * DT_ERR_HOST_MEMORY. */
+/* The experiment of the candidate at `place`, complete except for its hash; place < result.ranked. */
+struct experiment planner_candidate(const struct planner *planner, int place);
+/* The same with its hash. Errors: DT_ERR_HOST_MEMORY. */
 dt_status planner_experiment(const struct planner *planner, int place, struct experiment *out);
 static inline const struct search_outcome *planner_outcome(const struct planner *planner, int place)
 {
     return &planner->result.outcomes[planner->result.ranking[place]];
 }
+double planner_score(const struct planner *planner, int place); /* search_score */
 /* Energy of the GPUs for a token, each at full power all the time: an upper estimate. NAN where the
  * cluster has no gpu.power_w. */
 double planner_joules_per_token(const struct planner *planner, int place);
@@ -109,11 +111,9 @@ struct confidence confidence_of(const struct experiment *experiment, const struc
 bool confidence_next_doubt(const struct experiment *experiment, const struct simulated_machine *machine, int *at, char *text,
                            size_t text_bytes);
 
-/* Is a difference of `margin` (0.03: 3 %) between two predictions larger than their errors? */
-static inline bool confidence_tells(const struct confidence *a, const struct confidence *b, double margin)
-{
-    return margin > (a->error > b->error ? a->error : b->error);
-}
+/* The largest difference of two scores (0.03: 3 %) that may come from the predictions' errors: the
+ * larger error of the two. Bytes are exact. */
+double planner_noise(const struct planner *planner, const struct experiment *a, const struct experiment *b);
 
 /* ---- why a plan is chosen, in numbers of the prediction ---- */
 

@@ -31,11 +31,10 @@ static dt_status add_plan(cJSON **array, const struct planner *p, int place)
 {
     const struct search_outcome *o = planner_outcome(p, place);
     char strategy[STRATEGY_BYTES];
-    struct experiment e;
+    struct experiment e = planner_candidate(p, place);
     struct why why;
     cJSON *config;
     char key[DT_RATE_KEY_BYTES], hours[64], joules[64];
-    space_experiment(p->space, p->result.ranking[place], &e);
     strategy_describe(&e, strategy);
     struct confidence c = confidence_of(&e, &p->machine);
     why_chosen(p, place, &why);

@@ -133,8 +133,7 @@ static void print_row(struct table *t, const struct planner *p, int place, const
 {
     const struct search_outcome *o = planner_outcome(p, place);
     char strategy[STRATEGY_BYTES];
-    struct experiment e;
-    space_experiment(p->space, p->result.ranking[place], &e);
+    struct experiment e = planner_candidate(p, place);
     strategy_describe(&e, strategy);
     table_cell(t, "%d", place + 1);
     table_text(t, strategy);

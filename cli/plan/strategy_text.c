@@ -146,6 +146,11 @@ struct confidence confidence_of(const struct experiment *e, const struct simulat
                                .source = m->profile.error.of};
 }
 
+double planner_noise(const struct planner *p, const struct experiment *a, const struct experiment *b)
+{
+    return p->options.objective == SEARCH_MEMORY ? 0 : fmax(confidence_of(a, &p->machine).error, confidence_of(b, &p->machine).error);
+}
+
 /* Each function checks one property; false: no doubt. */
 static bool doubts_gpu(const struct experiment *e, const struct simulated_machine *m, const struct validation *v, char *text, size_t bytes)
 {

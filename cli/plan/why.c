@@ -23,30 +23,17 @@ static int percent(double part, double whole)
     return (int)lround(100 * part / whole);
 }
 
-static double score_at(const struct planner *p, int place)
-{
-    const struct search_outcome *o = planner_outcome(p, place);
-    struct experiment e;
-    space_experiment(p->space, p->result.ranking[place], &e);
-    return search_score(p->options.objective, &e, o->step_s, o->peak_bytes);
-}
-
 /* How much less the candidate at `place` scores than the better one at `better`, and whether that
  * exceeds the predictions' errors. */
 static double margin_to(const struct planner *p, int better, int place)
 {
-    return 1 - score_at(p, better) / score_at(p, place);
+    return 1 - planner_score(p, better) / planner_score(p, place);
 }
 
 static bool margin_tells(const struct planner *p, int better, int place)
 {
-    struct experiment first, other;
-    if (p->options.objective == SEARCH_MEMORY) /* bytes are exact */
-        return margin_to(p, better, place) > 0;
-    space_experiment(p->space, p->result.ranking[better], &first);
-    space_experiment(p->space, p->result.ranking[place], &other);
-    struct confidence a = confidence_of(&first, &p->machine), b = confidence_of(&other, &p->machine);
-    return confidence_tells(&a, &b, margin_to(p, better, place));
+    struct experiment first = planner_candidate(p, better), other = planner_candidate(p, place);
+    return margin_to(p, better, place) > planner_noise(p, &first, &other);
 }
 
 double why_margin(const struct planner *p, int place)
@@ -194,9 +181,8 @@ static void say_axes(struct why *w, const struct planner *p, const struct experi
 void why_chosen(const struct planner *p, int place, struct why *out)
 {
     const struct search_outcome *o = planner_outcome(p, place);
-    struct experiment e;
+    struct experiment e = planner_candidate(p, place);
     *out = (struct why){.count = 0};
-    space_experiment(p->space, p->result.ranking[place], &e);
     say_time(out, o);
     say_batch(out, p, &e);
     say_limit(out, o);
@@ -228,8 +214,7 @@ static void say_slower(struct why *w, const struct planner *p, int paradigm, int
 {
     const struct search_outcome *o = planner_outcome(p, place);
     char rate[FORMAT_BYTES], strategy[STRATEGY_BYTES], parts[PARTS_BYTES];
-    struct experiment e;
-    space_experiment(p->space, p->result.ranking[place], &e);
+    struct experiment e = planner_candidate(p, place);
     strategy_describe(&e, strategy);
     why_say(w, "%s: %s %ss/s at best (%s, batch %g), %d %% worse; a step of %.3g s: %s", paradigm_of((enum paradigm_kind)paradigm)->title,
             format_number(o->units_per_s, rate), e.model.family->unit, strategy, e.batch_size, percent(why_margin(p, place), 1), o->step_s,
@@ -299,13 +284,12 @@ void why_slow(const struct planner *p, struct why *out)
     const struct experiment *e = &p->base;
     int least = 0, shown = planner_shown(p);
     char part[64], strategy[STRATEGY_BYTES];
-    struct experiment best;
     *out = (struct why){.count = 0};
     if (!p->equal_units_per_s || shown == 0)
         return;
     for (int place = 1; place < shown; place++)
         least = planner_slow_cost(p, place) < planner_slow_cost(p, least) ? place : least;
-    space_experiment(p->space, p->result.ranking[least], &best);
+    struct experiment best = planner_candidate(p, least);
     strategy_describe(&best, strategy);
     snprintf(part, sizeof part, parts[e->slow.part], e->slow.rank);
     why_say(out, "%s has %.3g %% of the usual speed: the first plan loses %.1f %% of its rate", part, 100 * (1 - e->slow.by),
@@ -383,19 +367,18 @@ void why_trusted(const struct planner *p, struct why *out)
 {
     bool said[PARADIGM_ROOM] = {false};
     char text[WHY_BYTES];
-    struct experiment e, first;
+    struct experiment e, first = planner_candidate(p, 0);
     char alike[WHY_BYTES] = "", told[WHY_BYTES] = "";
     int at = 0, shown = planner_shown(p);
     *out = (struct why){.count = 0};
     for (int place = 0; place < shown; place++) {
-        space_experiment(p->space, p->result.ranking[place], &e);
+        e = planner_candidate(p, place);
         if (!said[e.paradigm])
             say_error(out, p, &e);
         said[e.paradigm] = true;
         if (place > 0)
             dt_append(why_margin_tells(p, place) ? told : alike, WHY_BYTES, ", ", "%d", place + 1);
     }
-    space_experiment(p->space, p->result.ranking[0], &first);
     struct confidence c = confidence_of(&first, &p->machine);
     if (c.eight != c.unseen) /* a general profile's runs are all of software that its fit had not seen */
         say_interval(out, p, &first, "", c.eight);
