@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ATTRIBUTES = 8, VARINT_BYTES = 10 };
 

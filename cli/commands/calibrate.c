@@ -8,7 +8,6 @@
 #include "cli/text/text.h"
 #include "lib/base/machine.h"
 #include "lib/base/output_file.h"
-#include "lib/comm/comm.h"
 #include "lib/device/device.h"
 #include "lib/launch/launch.h"
 #include "predict/calibration.h"

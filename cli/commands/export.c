@@ -4,7 +4,6 @@
 #include "cli/text/text.h"
 #include "cli/words/words.h"
 #include "lib/base/output_file.h"
-#include "lib/config/json.h"
 #include "predict/chakra.h"
 #include "schedules/checkpoint/checkpoint.h"
 

@@ -6,8 +6,6 @@
 #include "cli/run/run.h"
 #include "cli/text/text.h"
 
-#include <string.h>
-
 #define DEFAULT_CLUSTER "clusters/gcp_a2.json"
 #define DEFAULT_PROFILE "profiles/pytorch_1.11_a100.json"
 

@@ -4,7 +4,6 @@
 #include "lib/base/machine.h"
 #include "lib/config/data_file.h"
 #include "predict/search/search.h"
-#include "predict/simulation.h"
 #include "schedules/config/families.h"
 #include "schedules/config/parse.h"
 

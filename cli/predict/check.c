@@ -7,7 +7,6 @@
 #include "lib/config/json.h"
 #include "predict/simulation.h"
 #include "schedules/checkpoint/checkpoint.h"
-#include "schedules/config/families.h"
 #include "schedules/config/order.h"
 #include "schedules/config/parse.h"
 #include "schedules/config/split.h"

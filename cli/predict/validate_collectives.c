@@ -1,10 +1,7 @@
 #include "cli/predict/validate.h"
 
-#include "cli/predict/predict.h"
 #include "cli/text/text.h"
 #include "lib/base/csv.h"
-#include "lib/base/statistics.h"
-#include "lib/base/text.h"
 #include "lib/config/data_file.h"
 #include "lib/config/json.h"
 #include "lib/sim/alone.h"

@@ -4,7 +4,6 @@
 #include "lib/config/json.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void percent_cell(struct table *t, double part, bool sign)

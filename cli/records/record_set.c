@@ -5,7 +5,6 @@
 #include "lib/config/json.h"
 #include "lib/config/words.h"
 #include "lib/record/record.h"
-#include "schedules/config/order.h"
 #include "schedules/config/parse.h"
 
 #include <cjson/cJSON.h>

@@ -1,7 +1,6 @@
 #include "cli/records/show_parts.h"
 
 #include "lib/base/grow.h"
-#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "lib/config/words.h"
 

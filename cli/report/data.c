@@ -2,7 +2,6 @@
 
 #include "cli/text/text.h"
 #include "lib/base/text.h"
-#include "lib/config/json.h"
 #include "lib/record/metrics.h"
 #include "lib/record/record.h"
 

@@ -2,7 +2,6 @@
 
 #include "lib/base/machine.h"
 #include "lib/launch/launch.h"
-#include "schedules/config/parse.h"
 #include "schedules/run/device_choice.h"
 
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 #include "cli/run/run.h"
 
 #include "cli/records/records.h"
-#include "lib/base/clock.h"
 #include "lib/base/grow.h"
 #include "lib/config/json.h"
 #include "predict/simulated_system.h"

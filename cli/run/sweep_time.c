@@ -1,12 +1,10 @@
 #include "cli/run/run.h"
 
 #include "lib/base/clock.h"
-#include "schedules/config/print.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- is there time? ---- */
 

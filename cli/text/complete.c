@@ -5,7 +5,6 @@
 #include "lib/config/data_file.h"
 #include "schedules/config/parse.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A word that is completed, and where its candidates go. */

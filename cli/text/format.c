@@ -2,7 +2,6 @@
 
 #include "lib/base/text.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,7 +8,6 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define ORIGIN "DeepSpeed 0.19.5"

@@ -2,7 +2,6 @@
  * 0.14.0 (megatron/training/arguments.py). */
 #include "cli/words/megatron.h"
 
-#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "schedules/config/split.h"
 

@@ -4,7 +4,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 static void propose(struct proposal *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void propose(struct proposal *p, const char *format, ...)

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Set blocks [virtual_stages] to the number of blocks of each virtual stage. Errors: as
  * experiment_partition. */

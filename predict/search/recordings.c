@@ -4,9 +4,7 @@
 #include "schedules/data_parallel/mode.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct recordings {
     const struct experiment *base;

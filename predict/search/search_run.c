@@ -3,7 +3,6 @@
 #include "lib/config/json.h"
 #include "predict/search/search.h"
 #include "predict/search/search_parts.h"
-#include "predict/simulation.h"
 #include "predict/symmetry.h"
 
 #include <math.h>
