@@ -116,7 +116,15 @@ find lib gpt vision schedules predict cli test scripts \( -name '*.[ch]' -o -nam
 
 # A header says all it needs (those of the emulated GPU are C++, and stand in for CUDA's). The
 # wrappers of a library may include that library's header, so its flags are given where pkg-config
-# has them. Compiled, and not only read, so that ccache knows it the next time.
+# has them. Compiled, and not only read, so that ccache knows it the next time. A header with which
+# a file of BUILD begins has been compiled alone there: nothing is before it.
+begun_with() {
+    local files
+    mapfile -t files < <(sed -nE 's|^ *"file": "(\.\./)*([^"]*\.c)",?$|\2|p' "$build/compile_commands.json" 2>/dev/null | xargs -r ls -d 2>/dev/null)
+    awk '
+        FNR == 1 { begun = 0; folder = FILENAME; sub(/[^\/]*$/, "", folder) }
+        !begun && /^ *#/ { begun = 1; if (/^ *# *include "/) { split($0, part, "\""); print part[2]; print folder part[2] } }' "${files[@]}" </dev/null | sort -u
+}
 compiler=${CC:-cc}
 name="each header compiles alone"
 if ! command -v "${compiler%% *}" >/dev/null; then
@@ -129,7 +137,7 @@ else
     # $flags and $compiler may hold several words.
     # shellcheck disable=SC2086
     verdict "$name" "$(
-        find lib gpt vision schedules predict cli test -name '*.h' -not -path 'test/cuda_emulator/*' | sort | while read -r header; do
+        find lib gpt vision schedules predict cli test -name '*.h' -not -path 'test/cuda_emulator/*' | sort | comm -23 - <(begun_with) | while read -r header; do
             $compiler -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wno-unused -Wno-unused-parameter -Wno-format-zero-length -Werror $flags -I. \
                 -include "$header" -x c -c /dev/null -o "$object" 2>&1 || echo "$header does not compile alone"
         done
