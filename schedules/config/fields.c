@@ -280,7 +280,6 @@ static const struct dt_field fields[] = {
     {"activation_every", DT_FIELD_INT, AT(activation_every), .min = 1, .max = 4096, .initial = "1", .matters = of_rare_segments,
      .description =
          "checkpoint, offload: of every N segments of a rank's part of the model the last one keeps only its input, and all is kept of the "
-         "the "
          "others: with 2 every second block is recomputed (torchtitan's selective recomputation with a number). The head is as with 1."},
     {"keep_cheap", DT_FIELD_ENUM, AT(keep_cheap), /* the number of each name is what it keeps */
      .names = DT_NAMES("nothing", [DT_KEEP_NORMS] = "norms", [DT_KEEP_MLP] = "mlp", [DT_KEEP_NORMS | DT_KEEP_MLP] = "all"),

@@ -6,7 +6,9 @@
 
 /* The table that embedding and tied head share: in a pipeline the first and the last virtual stage
  * have a copy each. Their gradients are summed up once a step, after all passes, so that both make
- * the same update and stay equal.
+ * the same update. With up to two replicas the copies stay equal to the last bit. With more only to
+ * rounding: the sum over replicas adds in an order that depends on an element's place, and the table
+ * has other places in the two ranks' parameters.
  * Source  Shoeybi et al., "Megatron-LM", 2019: its pipelines all-reduce the gradients of word
  *         embeddings between their ends. Differs there after the reduction over replicas, here
  *         before it, since shards of the two ranks' parameters do not line up. */
