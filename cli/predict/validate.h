@@ -245,6 +245,11 @@ bool validate_is_missing(const char *text);
  * with comma_is_decimal never. NAN: not such a number. */
 double validate_number(const char *text, const char *unit, bool comma_is_decimal);
 bool validate_is_unit(const char *text);
+bool validate_is_unit_of(const char *text, const char *unit); /* of what `unit` measures */
+/* Whether a column's name has a unit among its words, "Peak Mem (MiB)"; then the unit, and `rest`,
+ * the name without it. */
+bool validate_unit_in(const char *name, char *unit, size_t unit_bytes, char *rest, size_t rest_bytes);
+const char *validate_unit_after(const char *text); /* what follows a number */
 /* A comma that separates no thousands: "31,50". */
 bool validate_has_decimal_comma(const char *text);
 /* A comma that could be a decimal one, too: "1,234". */

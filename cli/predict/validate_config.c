@@ -357,13 +357,12 @@ static dt_status agree(const char *path, int line, const char *what, const char 
 /* Note how an ambiguous number was read. False: it is not used. */
 static bool note_reading(const struct measured_table *t, int i, enum measured_column column, double value, struct measured_run *run)
 {
-    static const char *const without_unit[] = {"step_time", "peak_memory", "peak_mem", "max_memory", "memory"};
+    char unit[32], rest[128];
     const char *text = measured_text(t, i, column), *name = measured_name(t, column);
-    bool time = column == COLUMN_STEP_S, unknown = false;
+    bool time = column == COLUMN_STEP_S, memory = column == COLUMN_PEAK_GB;
     if (isnan(value))
         return true;
-    for (size_t n = 0; n < sizeof without_unit / sizeof *without_unit; n++)
-        unknown |= dt_same_name(name, without_unit[n]) && isdigit((unsigned char)text[strlen(text) - 1]);
+    bool unknown = (time || memory) && !*validate_unit_after(text) && !validate_unit_in(name, unit, sizeof unit, rest, sizeof rest);
     if (unknown)
         dt_append(run->note, sizeof run->note, "; ", "%.24s has no unit: %s", name, time ? "seconds" : "not used");
     if (!t->has_decimal_comma && validate_is_ambiguous(text))

@@ -4,23 +4,47 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 bool validate_is_missing(const char *text)
 {
-    return !*text || dt_is_one_of(text, "- -- n/a na nan null");
+    return !*text || dt_is_one_of(text, "- -- \u2013 \u2014 n/a na nan null");
 }
 
 static const struct unit {
     const char *name;
-    enum { NOTHING, SECONDS, BYTES, RATE, SAMPLES } of;
+    enum { NOTHING, SECONDS, BYTES, RATE, RATE_OF_GPU, SAMPLES } of;
     double scale;
-} units[] = {{"", NOTHING, 1},       {"s", SECONDS, 1},         {"sec", SECONDS, 1},      {"seconds", SECONDS, 1},  {"ms", SECONDS, 1e-3},
-             {"us", SECONDS, 1e-6},  {"µs", SECONDS, 1e-6},     {"min", SECONDS, 60},     {"minutes", SECONDS, 60}, {"MB", BYTES, 1e6},
-             {"MiB", BYTES, 0x1p20}, {"GB", BYTES, 1e9},        {"GiB", BYTES, 0x1p30},   {"tok/s", RATE, 1},       {"tokens/s", RATE, 1},
-             {"tok/s/gpu", RATE, 1}, {"tokens/s/gpu", RATE, 1}, {"samples/s", SAMPLES, 1}};
+} units[] = {{"", NOTHING, 1},
+             {"s", SECONDS, 1},
+             {"sec", SECONDS, 1},
+             {"secs", SECONDS, 1},
+             {"seconds", SECONDS, 1},
+             {"ms", SECONDS, 1e-3},
+             {"us", SECONDS, 1e-6},
+             {"µs", SECONDS, 1e-6},
+             {"min", SECONDS, 60},
+             {"minutes", SECONDS, 60},
+             {"MB", BYTES, 1e6},
+             {"MiB", BYTES, 0x1p20},
+             {"GB", BYTES, 1e9},
+             {"GiB", BYTES, 0x1p30},
+             {"tok/s", RATE, 1},
+             {"tokens/s", RATE, 1},
+             {"tokens/sec", RATE, 1},
+             {"tok/s/gpu", RATE_OF_GPU, 1},
+             {"tokens/s/gpu", RATE_OF_GPU, 1},
+             {"tokens/sec/gpu", RATE_OF_GPU, 1},
+             {"samp/s", SAMPLES, 1},
+             {"samples/s", SAMPLES, 1},
+             {"samples/sec", SAMPLES, 1},
+             {"sequences/s", SAMPLES, 1},
+             {"img/s", SAMPLES, 1},
+             {"images/s", SAMPLES, 1},
+             {"images/sec", SAMPLES, 1}};
 
 static const struct unit *unit_of(const char *name)
 {
@@ -65,9 +89,46 @@ bool validate_is_unit(const char *text)
     return unit && unit->of != NOTHING;
 }
 
+/* A column that is one GPU's says so by its name: its fields may have "tokens/s". */
+static bool converts(const struct unit *unit, const struct unit *wanted)
+{
+    return unit->of == wanted->of || (unit->of == RATE && wanted->of == RATE_OF_GPU);
+}
+
+bool validate_is_unit_of(const char *text, const char *unit)
+{
+    return validate_is_unit(text) && unit_of(text)->of == unit_of(unit)->of;
+}
+
+bool validate_unit_in(const char *name, char *unit, size_t unit_bytes, char *rest, size_t rest_bytes)
+{
+    static const char separators[] = " _()[]";
+    bool found = false;
+    for (const char *word = name + strspn(name, separators); *word;) {
+        char text[32];
+        int length = (int)strcspn(word, separators);
+        snprintf(text, sizeof text, "%.*s", length, word);
+        if (!validate_is_unit(text)) /* "s/it", "GB/GPU" */
+            text[strcspn(text, "/")] = '\0';
+        if (validate_is_unit(text)) { /* the last one: "Min step time (ms)" */
+            snprintf(unit, unit_bytes, "%s", text);
+            snprintf(rest, rest_bytes, "%.*s %s", (int)(word - name), name, word + strlen(text));
+            found = true;
+        }
+        word += length;
+        word += strspn(word, separators);
+    }
+    return found;
+}
+
 static size_t number_length(const char *text)
 {
     return strspn(text, "0123456789.,' _");
+}
+
+const char *validate_unit_after(const char *text)
+{
+    return text + number_length(text);
 }
 
 bool validate_has_decimal_comma(const char *text)
@@ -132,7 +193,7 @@ double validate_number(const char *given, const char *unit, bool comma_is_decima
     double value = strtod(plain, &end);
     rest += strspn(rest, " ");
     const struct unit *of = unit_of(rest), *wanted = unit_of(unit);
-    if (*end || !of || (of->of != NOTHING && of->of != wanted->of))
+    if (*end || !of || (of->of != NOTHING && !converts(of, wanted)))
         return NAN;
     return of->of == NOTHING ? value : value * of->scale / wanted->scale;
 }

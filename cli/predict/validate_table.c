@@ -78,24 +78,21 @@ static const struct column {
     [COLUMN_GPU] = {.names = {"gpu", "gpu_type", "gpu model", "accelerator"}},
     [COLUMN_EXPERT_RANKS] = {.names = {"ep", "ep_size", "expert_parallel", "expert_model_parallel"}},
     [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
-    [COLUMN_STEP_S] = {.names = {"step_s", "step time (s)", "seconds per step", "time per step (s)", "train_step_timing in s", "step_time",
-                                 "time per step"},
+    [COLUMN_STEP_S] = {.names = {"step_s", "seconds per step", "step_time", "time per step", "time per global step",
+                                 "elapsed time per step", "train_step_timing"},
                        .unit = "s"},
-    [COLUMN_STEP_MS] = {.names = {"step_ms", "step time (ms)", "ms per step", "time per step (ms)", "elapsed time per iteration (ms)"},
-                        .unit = "ms"},
+    [COLUMN_STEP_MS] = {.names = {"step_ms", "ms per step"}, .unit = "ms"},
     [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens per gpu per second", "throughput (tokens/s/gpu)", "tps/gpu", "tgs"},
-                       .unit = "tokens/s"},
+                       .unit = "tokens/s/gpu"},
     [COLUMN_ALL_TOKENS] = {.names = {"total_tokens_per_s", "tokens/s (all GPUs)", "global tokens/s", "cluster tokens/s"},
                            .unit = "tokens/s"},
     [COLUMN_SAMPLES] = {.names = {"samples_per_s", "throughput (samples/s)", "SamplesPerSec", "RunningAvgSamplesPerSec"},
                         .unit = "samples/s"},
     [COLUMN_PEAK_MB] = {.names = {"peak_mb"}, .unit = "MB"},
-    [COLUMN_PEAK_GB] = {.names = {"peak_gb", "peak memory (GB)", "max memory (GB)", "memory (GB)", "gpu memory (GB)", "memory per gpu (GB)",
-                                  "peak_memory", "max_memory", "memory", "gpu memory"},
+    [COLUMN_PEAK_GB] = {.names = {"peak_gb", "memory", "memory/gpu", "gpu memory", "max_memory", "max gpu memory", "max memory/gpu",
+                                  "max_reserved"},
                         .unit = "GB"},
-    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_gib", "memory (GiB)", "gpu memory (GiB)", "max memory (GiB)",
-                                   "max_reserved (GiB)"},
-                         .unit = "GiB"},
+    [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_gib"}, .unit = "GiB"},
     [COLUMN_STATUS] = {.names = {"status", "result", "outcome", "state"}},
     [COLUMN_NOTES] = {.names = {"notes"}},
     [COLUMN_ACTIVATION] = {.names = {"activation"}},
@@ -166,12 +163,13 @@ static void append_word(const char *word, char *plain, size_t bytes)
 {
     static const char *const alike[][2] = {{"s", "sec second seconds"},
                                            {"ms", "millisecond milliseconds"},
-                                           {"step", "iter iteration"},
+                                           {"step", "iter iteration it"},
                                            {"memory", "mem"},
+                                           {"max", "peak maximum"},
                                            {"tokens", "tok token"},
                                            {"length", "len"},
                                            {"seq", "sequence"},
-                                           {"samples", "sequences"},
+                                           {"samples", "sequences images imgs img samp"},
                                            {"parallel", "parallelism"},
                                            {"gpu", "device"},
                                            {"gpus", "devices accelerators"},
@@ -214,13 +212,40 @@ static const char *without_prefix(const char *name)
     return name;
 }
 
-static bool is_column(int column, const char *name)
+static bool has_name(int column, const char *name)
 {
-    name = without_prefix(name);
     for (int i = 0; i < NAMES && columns[column].names[i]; i++)
         if (is_called(columns[column].names[i], name))
             return true;
     return false;
+}
+
+static bool is_named(const char *name)
+{
+    bool is = false;
+    for (size_t c = 0; c < sizeof columns / sizeof *columns; c++)
+        is |= has_name((int)c, name);
+    return is;
+}
+
+/* Whether it has one of the column's names, or one with a unit of the same kind among its words:
+ * "step time (ms)". A throughput can be of several kinds, which only its unit tells. */
+static bool is_column(int column, const char *name)
+{
+    char unit[32], rest[128];
+    const char *own = columns[column].unit;
+    name = without_prefix(name);
+    if (is_named(name) || !own || !validate_unit_in(name, unit, sizeof unit, rest, sizeof rest) || !validate_is_unit_of(unit, own))
+        return has_name(column, name);
+    return has_name(column, rest) || is_called(rest, "throughput");
+}
+
+/* Whether column i is a throughput whose fields have the unit of this column. */
+static bool is_throughput(const struct measured_table *t, int i, int column)
+{
+    const char *own = columns[column].unit;
+    return own && is_called(t->csv.names[i], "throughput") && t->csv.row_count &&
+           validate_is_unit_of(validate_unit_after(dt_csv_field(&t->csv, 0, i)), own);
 }
 
 static bool is_for_people(const char *name)
@@ -236,7 +261,7 @@ static void find_columns(struct measured_table *t)
     for (int c = 0; c < COLUMNS; c++) {
         t->columns[c] = -1;
         for (int i = 0; i < t->csv.column_count && t->columns[c] < 0; i++)
-            if (is_column(c, t->csv.names[i]))
+            if (is_column(c, t->csv.names[i]) || is_throughput(t, i, c))
                 t->columns[c] = i;
     }
     t->is_study = t->columns[COLUMN_PARADIGM] >= 0;
@@ -413,10 +438,14 @@ dt_status measured_wrong(const struct measured_table *t, int row, int column, co
 
 double measured_number(const struct measured_table *t, int row, int column)
 {
-    const char *unit = columns[column].unit;
+    char of_name[32], rest[128], number[128];
+    const char *unit = columns[column].unit, *text = measured_text(t, row, column);
     const bool rate = column == COLUMN_TOKENS || column == COLUMN_ALL_TOKENS; /* "15,200" has thousands; nobody measures 15.2 */
-    return validate_number(measured_text(t, row, column), unit ? unit : "",
-                           (unit && t->has_decimal_comma) || (t->csv.delimiter == ';' && !rate));
+    bool told = unit && !*validate_unit_after(text) &&
+                validate_unit_in(measured_name(t, column), of_name, sizeof of_name, rest, sizeof rest) &&
+                validate_is_unit_of(of_name, unit);
+    snprintf(number, sizeof number, "%s%s%s", text, told ? " " : "", told ? of_name : "");
+    return validate_number(number, unit ? unit : "", (unit && t->has_decimal_comma) || (t->csv.delimiter == ';' && !rate));
 }
 
 dt_status measured_count(const struct measured_table *t, int row, int column, int *out)

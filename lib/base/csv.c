@@ -39,6 +39,15 @@ static const char *closing_quote(const struct reader *r)
     return at < r->end && field_ends(r, at + 1) ? at : NULL;
 }
 
+/* Leave out Markdown's marks around a field that is set in bold, in italics or as code. */
+static void without_emphasis(char **from, char **to)
+{
+    while (*to - *from > 1 && (**from == '*' || **from == '`') && (*to)[-1] == **from) {
+        ++*from;
+        --*to;
+    }
+}
+
 /* Read one field without the spaces around it, ended by a NUL. Between quotes, doubled quotes
  * become one, in place. Returns whether the line ends with the field. */
 static bool field(struct reader *r, char **out)
@@ -59,6 +68,8 @@ static bool field(struct reader *r, char **out)
             r->at++;
         for (to = r->at; to > *out && to[-1] == ' ';)
             to--;
+        if (r->delimiter == '|')
+            without_emphasis(out, &to);
     }
     const int end_bytes = line_end_bytes(r, r->at);
     const bool last = r->at == r->end || end_bytes > 0;

@@ -51,6 +51,7 @@ static void as_people_paste_them(void)
         int line; /* of the row */
     } tables[] = {
         {"| a | b | c |\n|---|:-:|--:|\n| 0 | 1 5 |  |\n", 3},
+        {"| **a** | `b` | c |\n|---|:-:|--:|\n| 0 | **1 5** |  |\n", 3},
         {" a | b | c \n---+---+---\n 0 | 1 5 | \n", 3},
         {"a, b, c\n0 , 1 5,\n", 2},
         {"a,b,c\r0,1 5,\r", 2},
