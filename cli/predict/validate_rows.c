@@ -108,12 +108,28 @@ bool measured_is_sharding(const char *name)
     return is;
 }
 
+/* A column "FSDP" of numbers, as NVIDIA's tables have it: 0 is none, 1 is yes, and other numbers
+ * are the ranks that share one copy. Then `name` is that. False: it is no such number. */
+static bool fsdp_number(const struct measured_table *t, int row, char name[64], struct measured_run *run)
+{
+    bool told, yes;
+    int ranks = 1;
+    if (!dt_is_one_of(measured_name(t, COLUMN_ZERO), "fsdp fsdp_size fsdp_degree"))
+        return false;
+    if (measured_yes(t, row, COLUMN_ZERO, &told, &yes) < 0 && measured_count(t, row, COLUMN_ZERO, &ranks) < 0)
+        return false;
+    snprintf(name, 64, "%s", ranks > 1 || yes ? "fsdp" : "");
+    run->shard_size = ranks > 1 ? ranks : run->shard_size;
+    return true;
+}
+
 /* "zero1 group=8", "HSDP (shard 8)": the number of ranks that share one copy follows the name. */
 static dt_status group_in(const struct measured_table *t, int row, char name[64], struct measured_run *run)
 {
     bool told, distributed;
     DT_TRY(measured_yes(t, row, COLUMN_DISTRIBUTED_OPTIMIZER, &told, &distributed));
-    snprintf(name, 64, "%s", t->paradigm ? t->paradigm : measured_text(t, row, COLUMN_ZERO));
+    if (t->paradigm || !fsdp_number(t, row, name, run))
+        snprintf(name, 64, "%s", t->paradigm ? t->paradigm : measured_text(t, row, COLUMN_ZERO));
     run->sharing_told = told || *name;
     if (!*name && distributed)
         snprintf(name, 64, "zero1");
@@ -325,12 +341,13 @@ static void split_in(const struct measured_table *t, int row, struct measured_ru
  * micro-batch; with them torchtitan cuts it into micro-batches of one sample, and the global batch
  * is that of all replicas, unless more is said (torchtitan/config/job_config.py, local_batch_size,
  * global_batch_size, pipeline_parallel_microbatch_size). */
-static void local_batch_in(struct measured_run *run)
+static void local_batch_in(struct measured_run *run, bool is_accumulated)
 {
     if (!run->micro_batch && run->stages > 1)
         snprintf(run->note, sizeof run->note, "micro-batches have one sample, torchtitan's default");
     run->micro_batch = run->micro_batch ? run->micro_batch : run->stages > 1 ? 1 : run->local_batch;
-    run->global_batch = run->global_batch ? run->global_batch : run->local_batch * run->data;
+    if (!run->global_batch && !is_accumulated)
+        run->global_batch = run->local_batch * run->data;
     if (run->stages == 1 ? run->micro_batch != run->local_batch : run->local_batch % run->micro_batch)
         snprintf(run->reason, sizeof run->reason, "a local batch of %d, and micro-batches of %d", run->local_batch, run->micro_batch);
     else if (run->stages > 1 && run->global_batch != run->local_batch * run->data)
@@ -371,13 +388,17 @@ static void kernels_in(const struct measured_table *t, int i, struct measured_ru
         run->attention = "unfused";
 }
 
-/* "Mixtral", "GPT-MoE 1.3B", "8x7B" */
+/* "Mixtral", "GPT-MoE 1.3B", "8x7B", and "30B-A3B", of which 3 billion parameters are active */
 static bool names_experts(const char *model)
 {
     bool has = strcasestr(model, "mixtral") || strcasestr(model, "moe");
     for (const char *x = model; !has && (x = strpbrk(x, "xX")); x++) {
         size_t digits = strspn(x + 1, "0123456789.");
         has = x > model && isdigit((unsigned char)x[-1]) && digits > 0 && strchr("bB", x[1 + digits]) && x[1 + digits];
+    }
+    for (const char *a = model; !has && (a = strpbrk(a, "aA")); a++) {
+        size_t digits = strspn(a + 1, "0123456789.");
+        has = a > model && ispunct((unsigned char)a[-1]) && digits > 0 && strchr("bB", a[1 + digits]) && a[1 + digits];
     }
     return has;
 }
@@ -427,10 +448,15 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
         run->gpus = (int)(copy * run->data);
     if (!run->data)
         run->data = copy < run->gpus ? (int)(run->gpus / copy) : 1;
-    DT_TRY(model_in(t, i, run));
+    dt_status status = model_in(t, i, run);
+    if (status == DT_ERR_INVALID)
+        experts_in(t, i, run);
+    if (*run->reason) /* that no such model is known says less */
+        return dt_fail(DT_ERR_INVALID, "%s:%d: %s", t->path, t->csv.lines[i], run->reason);
+    DT_TRY(status);
     DT_TRY(replicas_in(t, i, run));
     if (run->local_batch)
-        local_batch_in(run);
+        local_batch_in(run, *measured_text(t, i, COLUMN_ACCUMULATED));
     DT_TRY(accumulated_in(t, i, run));
     batch_in(run);
     run->gpus_per_node = run->gpus_per_node > run->gpus
@@ -446,6 +472,8 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     }
     context_in(t, i, run);
     experts_in(t, i, run);
+    if (run->shard_size == run->data * run->contexts) /* NVIDIA counts the context ranks in */
+        run->shard_size = run->data;
     if (run->shard_size && run->shard_size < run->data && run->paradigm == PARADIGM_FSDP)
         run->paradigm = PARADIGM_HSDP;
     else if (run->shard_size && run->shard_size != run->data && run->paradigm != PARADIGM_HSDP)

@@ -75,7 +75,7 @@ static const struct column {
 } columns[] = {
 #define COUNT(member) .to = offsetof(struct measured_run, member)
     [COLUMN_GPUS] = {.names = {"gpus", "world_size"}, .needed = OF_STUDY, .counts = OF_STUDY | OF_MESHES, COUNT(gpus)},
-    [COLUMN_GPU] = {.names = {"gpu", "gpu_type", "gpu model", "accelerator"}},
+    [COLUMN_GPU] = {.names = {"gpu", "gpu_type", "gpu model", "accelerator", "system", "hardware"}},
     [COLUMN_EXPERT_RANKS] = {.names = {"ep", "ep_size", "expert_parallel", "expert_model_parallel"}},
     [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
     [COLUMN_STEP_S] = {.names = {"step_s", "seconds per step", "step_time", "time per step", "time per global step",
@@ -101,14 +101,14 @@ static const struct column {
     [COLUMN_FSDP_GATHER] = {.names = {"fsdp_gather"}},
     [COLUMN_PARAMETER_OFFLOAD] = {.names = {"parameter_offload"}},
     [COLUMN_VOCAB] = {.names = {"vocab", "vocabulary"}},
-    [COLUMN_DTYPE] = {.names = {"dtype", "precision"}},
+    [COLUMN_DTYPE] = {.names = {"dtype", "precision", "datatype"}},
     [COLUMN_TIED] = {.names = {"tied", "tied_emb", "tied_embeddings"}},
     [COLUMN_CONTEXT_COMM] = {.names = {"cp_comm_type"}},
     [COLUMN_ZERO] = {.names = {"zero/fsdp", "zero", "fsdp", "zero_stage", "sharding_strategy", "sharding", "strategy", "dp_strategy",
                                "parallelism"}},
     [COLUMN_ORDER] = {.names = {"schedule"}},
     [COLUMN_RECOMPUTE] = {.names = {"recompute", "recomputation", "activation_checkpointing", "activation_checkpoint",
-                                    "gradient_checkpointing", "recompute_granularity", "ac"}},
+                                    "gradient_checkpointing", "recompute_granularity", "activation_recompute", "ac"}},
     [COLUMN_SEQUENCE_PARALLEL] = {.names = {"seq_parallel"}},
     [COLUMN_GLOBAL_BATCH] = {.names = {"global_batch", "gbs", "train_batch_size"},
                              .needed = OF_MESHES,
@@ -116,8 +116,12 @@ static const struct column {
                              COUNT(global_batch),
                              .of_local = true,
                              .accumulated = true},
-    [COLUMN_ACCUMULATED] = {.names = {"grad_acc", "gradient_accumulation_steps", "gradient_accumulation", "grad_accum", "gas"}},
-    [COLUMN_LOCAL_BATCH] = {.names = {"local_batch", "local_bs"}, .counts = OF_MESHES, COUNT(local_batch)},
+    [COLUMN_ACCUMULATED] = {.names = {"grad_acc", "gradient_accumulation_steps", "gradient_accumulation", "grad_accum", "gas", "ga",
+                                      "grad_accum_steps", "batch_accumulation_per_replica"}},
+    [COLUMN_LOCAL_BATCH] = {.names = {"local_batch", "local_bs", "per_device_train_batch_size", "per_device_batch_size",
+                                      "batch size per gpu", "batch size per dp"},
+                            .counts = OF_MESHES,
+                            COUNT(local_batch)},
     [COLUMN_DISTRIBUTED_OPTIMIZER] = {.names = {"use_distributed_optimizer", "distributed_optimizer", "dist_optimizer"}},
     [COLUMN_BF16] = {.names = {"bf16"}},
     {.names = {"gpus_per_node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
@@ -134,9 +138,13 @@ static const struct column {
      COUNT(virtual_stages),
      .where_missing = 1},
     {.names = {"layers", "n_layer", "num_hidden_layers"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(layers), .of_model = true},
-    {.names = {"hidden", "hidden_dim", "d_model", "n_embd"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(hidden), .of_model = true},
+    {.names = {"hidden", "hidden_dim", "d_model", "n_embd", "dim"},
+     .needed = OF_MESHES,
+     .counts = OF_MESHES,
+     COUNT(hidden),
+     .of_model = true},
     {.names = {"heads", "attention_heads", "n_head"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(heads), .of_model = true},
-    {.names = {"seq", "seq_length", "seqlen", "encoder_seq_length", "context_length", "block_size"},
+    {.names = {"seq", "seq_length", "seqlen", "encoder_seq_length", "context_length", "block_size", "max_seq_len"},
      .needed = OF_MESHES,
      .counts = OF_MESHES,
      COUNT(sequence)},
@@ -306,6 +314,19 @@ static const char *used_instead(const struct measured_table *t, int i)
     return NULL;
 }
 
+/* What names ask that nothing in a table answers; NULL: they are clear, or not known. */
+static const char *question_about(const char *name)
+{
+    static const char *const asked[][2] = {
+        {"batch_size", "of a micro-batch: micro_batch; of a data-parallel rank: local_batch; of all GPUs: global_batch"},
+        {"tokens/s", "of each GPU: tokens_per_s_per_gpu; of all: total_tokens_per_s"},
+        {"throughput", "of each GPU: tokens_per_s_per_gpu; of all: total_tokens_per_s, samples_per_s"}};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        if (is_called(asked[i][0], name))
+            return asked[i][1];
+    return NULL;
+}
+
 void measured_table_unused(const struct measured_table *t, char *text, size_t text_bytes)
 {
     *text = 0;
@@ -319,17 +340,17 @@ void measured_table_unused(const struct measured_table *t, char *text, size_t te
             if (t->columns[c] < 0 && (!nearest || dt_edit_distance(name, other) < dt_edit_distance(name, nearest)))
                 nearest = other;
         }
-        bool near = !other_name && nearest && dt_looks_like(name, nearest);
-        snprintf(text + used, text_bytes - used, "%s%.64s%s%.64s%s", used ? ", " : "", name,
-                 other_name ? " (there is "
-                 : near     ? " (did you mean "
-                            : "",
+        const char *question = question_about(name);
+        bool near = !other_name && !question && nearest && dt_looks_like(name, nearest);
+        const char *before = other_name ? " (there is " : question ? " (if " : near ? " (did you mean " : "";
+        snprintf(text + used, text_bytes - used, "%s%.64s%s%.128s%s", used ? ", " : "", name, before,
                  other_name ? other_name
+                 : question ? question
                  : near     ? nearest
                             : "",
-                 other_name ? ")"
-                 : near     ? "?)"
-                            : "");
+                 near      ? "?)"
+                 : *before ? ")"
+                           : "");
         used = strlen(text);
     }
 }
@@ -371,7 +392,8 @@ static dt_status check_columns(const struct measured_table *t)
         if (columns[c].needed & kind_of(t) && t->columns[c] < 0 && !(columns[c].of_model && t->columns[COLUMN_MODEL] >= 0) &&
             !(columns[c].of_local && t->columns[COLUMN_LOCAL_BATCH] >= 0) &&
             !(columns[c].accumulated && t->columns[COLUMN_ACCUMULATED] >= 0))
-            return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s", t->path, columns[c].names[0], *unused ? "; not used: " : "",
+            return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s%s", t->path, columns[c].names[0],
+                           columns[c].of_model ? ", nor model with the name of a published one" : "", *unused ? "; not used: " : "",
                            unused);
     for (int i = 0; i < t->csv.column_count && !has_degrees(t); i++)
         if (dt_same_name(t->csv.names[i], "parallelism") || dt_same_name(t->csv.names[i], "parallel strategy"))

@@ -76,6 +76,14 @@ static void arguments_as_columns(void)
     CHECK(rows.rows[0].measured_s == 1 && rows.rows[0].experiment.batch_size == 2, "%g s; %s", rows.rows[0].measured_s,
           rows.rows[0].reason);
     validate_rows_finish(&rows);
+    CHECK_OK(
+        read_text("| Gradient Checkpointing | Gradient Accumulation Steps | Per Device Train Batch Size | Num GPUs | Model | Max Seq Len | "
+                  "Time per Iteration |\n|---|---|---|---|---|---|---|\n| True | 16 | 2 | 8 | Llama-2-7B | 2048 | 5.2s |\n",
+                  &rows, path));
+    CHECK(rows.rows[0].measured_s == 5.2 && rows.rows[0].experiment.batch_size == 32 && rows.rows[0].experiment.micro_batches == 16 &&
+              rows.rows[0].experiment.activation == ACTIVATION_CHECKPOINT && !*rows.unused,
+          "%g s; %s; %s", rows.rows[0].measured_s, rows.rows[0].reason, rows.unused);
+    validate_rows_finish(&rows);
 }
 
 /* Columns are found by name, in any order. */
@@ -138,6 +146,37 @@ static void a_vendors_table(void)
               first->model.fp8 == DT_FP8_CURRENT && second->model.fp8 == DT_FP8_MXFP8,
           "%s, %d parts, %d chunks", paradigm_name(first->paradigm), first->pipeline.virtual_stages, first->pipeline.chunks);
     CHECK(fabs(rows.rows[0].measured_s - 128 * 4096.0 / (16 * 8646)) < 1e-9, "%g s", rows.rows[0].measured_s);
+    validate_rows_finish(&rows);
+}
+
+/* A later table: the ranks that share the model, mixtures of experts, and what no name tells. */
+static void a_vendors_later_table(void)
+{
+    static const struct {
+        const char *fields, *reason;
+        enum paradigm_kind paradigm;
+        int shards;
+    } known[] = {{"LLAMA3_8B,8,128,1,8192,8,1,1,1,n/a,1,16,14451", "", PARADIGM_FSDP, 0},
+                 {"LLAMA3_8B,16,256,1,8192,8,1,1,1,n/a,1,16,14451", "", PARADIGM_HSDP, 8},
+                 {"LLAMA3_8B,8,128,1,8192,8,1,1,2,n/a,1,32,14451", "", PARADIGM_FSDP, 0}, /* with the context ranks */
+                 {"LLAMA3_8B,8,128,1,8192,1,1,1,1,n/a,1,16,14451", "", PARADIGM_FSDP, 0}, /* yes */
+                 {"LLAMA3_8B,8,128,1,8192,0,1,1,1,n/a,1,16,14451", "", PARADIGM_DDP, 0},
+                 {"LLAMA3_8B,8,128,1,8192,0,1,1,1,n/a,1,8,14451", "GA 8 times dp times micro_batch is 64", PARADIGM_DDP, 0},
+                 {"GPT OSS 120B,64,512,4,4096,0,1,4,1,1,8,2,5630", "EP 8: dtbench has no mixture", PARADIGM_DDP, 0},
+                 {"Qwen3_30B_a3B,16,512,2,4096,0,1,2,1,24,1,32,5275", "model Qwen3_30B_a3B: dtbench has no mixture", PARADIGM_DDP, 0}};
+    enum { KNOWN = sizeof known / sizeof *known };
+    static const struct validate_system system = {.cluster = "clusters/dgx_h100.json"};
+    char table[2048] = "Model,#-GPUs,GBS,MBS,Sequence Length,FSDP,TP,PP,CP,VP,EP,GA,Tokens / sec / GPU\n", path[64];
+    struct validate_rows rows;
+    for (size_t i = 0; i < KNOWN; i++)
+        snprintf(table + strlen(table), sizeof table - strlen(table), "%s\n", known[i].fields);
+    CHECK_OK(read_text_for(&system, table, &rows, path));
+    for (size_t i = 0; i < KNOWN; i++)
+        CHECK(strncmp(rows.rows[i].reason, known[i].reason, strlen(known[i].reason)) == 0 &&
+                  (*known[i].reason || (!*rows.rows[i].reason && rows.rows[i].experiment.paradigm == known[i].paradigm)) &&
+                  (!known[i].shards || rows.rows[i].experiment.hsdp.shard_size == known[i].shards),
+              "%s: %s, %s", known[i].fields, paradigm_name(rows.rows[i].experiment.paradigm), rows.rows[i].reason);
+    CHECK(rows.rows[4].sharing_open && !rows.rows[0].sharing_open, "0 does not tell how ranks share the optimizer's state");
     validate_rows_finish(&rows);
 }
 
@@ -499,6 +538,9 @@ static void faults(void)
         {"paradigm,model,gpus,batch_per_replic\n1,2,3,4\n",
          ":1: there is no column batch_per_replica; not used: batch_per_replic (did you mean batch_per_replica?)"},
         {"gpus,bs,mm\n1,2,3\n", "; not used: bs, mm"}, /* nothing is like so short a name */
+        {"gpus,layers,batch_size,tok/s\n1,2,3,4\n", "; not used: batch_size (if of a micro-batch: micro_batch; of a data-parallel rank: "
+                                                    "local_batch; of all GPUs: global_batch), tok/s (if of each GPU: tokens_per"},
+        {"gpus,global_batch,seq\n1,2,3\n", ":1: there is no column layers, nor model with the name of a published one"},
         {"My runs on the new cluster,,\n,,\ngpus,layers,hidden\n8,4,512\n",
          ":1: names no column that is known; expected a first line such as"},
         {HEADER, ": no rows"},
@@ -607,6 +649,7 @@ static const struct test_case cases[] = {
     {"models by name", models_by_name},
     {"architectures by name", architectures_by_name},
     {"names and numbers as other projects write them", names_of_other_projects},
+    {"a vendor's later table", a_vendors_later_table},
     {"a time as throughput in other units", throughput_in_other_units},
     {"conditions on rows", conditions},
 };
