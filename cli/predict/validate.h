@@ -207,6 +207,7 @@ enum measured_column {
     COLUMN_LOCAL_BATCH,
     COLUMN_DISTRIBUTED_OPTIMIZER, /* yes: ZeRO-1, where no other column says how replicas share the model */
     COLUMN_BF16,                  /* yes, where no other column says a type */
+    COLUMN_SEQUENCE,              /* not of models of images */
 };
 enum { MEASURED_COLUMNS = 52 };
 
@@ -292,6 +293,7 @@ struct measured_run {
     int layers, hidden, heads, vocab, sequence; /* vocab, sequence 0: the config's defaults */
     int ffn, kv_heads;
     bool tied;
+    bool of_images;    /* a model of images: samples have no sequence */
     bool sharing_told; /* a column or --set says how replicas share the model */
     const char *dtype, *attention, *loss, *optimizer;
     bool wide_gradients; /* in fp32 whatever dtype is */

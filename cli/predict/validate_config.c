@@ -169,6 +169,8 @@ static bool parameters_offloaded(const struct measured_run *run, double peak_byt
 
 static cJSON *model_as_json(const struct measured_run *run)
 {
+    if (run->of_images)
+        return dt_json_object("preset: %s, dtype: %s", run->preset->name, run->dtype);
     cJSON *model = run->preset ? dt_json_object("preset: %s", run->preset->name)
                                : dt_json_object("layers: %d, hidden: %d, heads: %d", run->layers, run->hidden, run->heads);
     const struct measured_architecture *a = run->architecture;
@@ -256,6 +258,8 @@ static char *config_text(const struct validate_system *system, const struct meas
         dt_json_add(&config, "activation_every: %d", run->activation_every);
     if (run->optimizer)
         dt_json_add(&config, "optimizer: {name: %s}", run->optimizer);
+    if (run->of_images) /* frameworks keep the outputs of norms (results/vision/README.md) */
+        dt_json_add(&config, "keep_cheap: %s", "norms");
     if (run->wide_gradients)
         dt_json_add(&config, "gradient_dtype: %s", "fp32");
     add_mesh(&config, run);

@@ -279,11 +279,14 @@ static dt_status vocabulary_in(const struct measured_table *t, int row, struct m
 static dt_status sizes_of_preset(const struct measured_table *t, int row, struct measured_run *run)
 {
     DT_TRY(preset_in(t, row, run));
-    if (run->family != model_family(0))
-        return measured_wrong(t, row, COLUMN_MODEL, "a model that is trained on tokens");
     const struct dt_model model = model_of_preset(run->preset, run->family);
     run->layers = dt_model_blocks(&model);
-    return DT_OK;
+    run->of_images = run->family != model_family(0);
+    if (run->of_images && run->sequence)
+        return measured_wrong(t, row, COLUMN_MODEL, "a model that is trained on tokens");
+    if (run->of_images)
+        run->optimizer = "sgd";
+    return run->sequence || run->of_images ? DT_OK : measured_wrong(t, row, COLUMN_SEQUENCE, "a whole number from 1");
 }
 
 /* Find the architecture of a model that is no preset by its name: "TinyLlama-1.1B" is a Llama. All

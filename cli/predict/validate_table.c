@@ -124,6 +124,11 @@ static const struct column {
                             COUNT(local_batch)},
     [COLUMN_DISTRIBUTED_OPTIMIZER] = {.names = {"use_distributed_optimizer", "distributed_optimizer", "dist_optimizer"}},
     [COLUMN_BF16] = {.names = {"bf16"}},
+    [COLUMN_SEQUENCE] = {.names = {"seq", "seq_length", "seqlen", "encoder_seq_length", "context_length", "block_size", "max_seq_len"},
+                         .needed = OF_MESHES,
+                         .counts = OF_MESHES,
+                         COUNT(sequence),
+                         .of_model = true},
     {.names = {"gpus_per_node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
     {.names = {"shard_size", "dp_shard"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
     {.names = {"batch_per_replica"}, .needed = OF_STUDY, .counts = OF_STUDY, COUNT(samples)},
@@ -144,10 +149,6 @@ static const struct column {
      COUNT(hidden),
      .of_model = true},
     {.names = {"heads", "attention_heads", "n_head"}, .needed = OF_MESHES, .counts = OF_MESHES, COUNT(heads), .of_model = true},
-    {.names = {"seq", "seq_length", "seqlen", "encoder_seq_length", "context_length", "block_size", "max_seq_len"},
-     .needed = OF_MESHES,
-     .counts = OF_MESHES,
-     COUNT(sequence)},
     {.names = {"ffn", "ffn_hidden_size", "intermediate_size"}, .counts = OF_MESHES, COUNT(ffn)},
     {.names = {"kv_heads", "num_key_value_heads", "num_query_groups"}, .counts = OF_MESHES, COUNT(kv_heads)},
     {.names = {"micro_batch", "mbs", "train_micro_batch_size_per_gpu", "pipeline_parallel_microbatch_size"},
@@ -393,8 +394,8 @@ static dt_status check_columns(const struct measured_table *t)
             !(columns[c].of_local && t->columns[COLUMN_LOCAL_BATCH] >= 0) &&
             !(columns[c].accumulated && t->columns[COLUMN_ACCUMULATED] >= 0))
             return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s%s", t->path, columns[c].names[0],
-                           columns[c].of_model ? ", nor model with the name of a published one" : "", *unused ? "; not used: " : "",
-                           unused);
+                           columns[c].of_model && c != COLUMN_SEQUENCE ? ", nor model with the name of a published one" : "",
+                           *unused ? "; not used: " : "", unused);
     for (int i = 0; i < t->csv.column_count && !has_degrees(t); i++)
         if (dt_same_name(t->csv.names[i], "parallelism") || dt_same_name(t->csv.names[i], "parallel strategy"))
             return dt_fail(DT_ERR_INVALID, "%s:1: %s: expected its numbers in separate columns: dp, tp, pp, cp", t->path, t->csv.names[i]);

@@ -180,6 +180,21 @@ static void a_vendors_later_table(void)
     validate_rows_finish(&rows);
 }
 
+/* A ResNet's samples are images, and have no sequence; a decoder's do. */
+static void models_of_images(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(
+        read_text("model,GPUs,batch size per GPU,precision,images/s\nResNet50,8,256,mixed,16384\nLlama-2-7B,8,1,bf16,1\n", &rows, path));
+    const struct experiment *e = &rows.rows[0].experiment;
+    CHECK(!*rows.rows[0].reason && e->model.family != model_family(0) && e->batch_size == 256 && e->paradigm == PARADIGM_DDP &&
+              e->optimizer.name == OPTIMIZER_SGD && e->keep_cheap && rows.rows[0].measured_s == 0.125,
+          "%s, %g s", rows.rows[0].reason, rows.rows[0].measured_s);
+    CHECK(strcmp(rows.rows[1].reason, "seq: no value; expected a whole number from 1") == 0, "%s", rows.rows[1].reason);
+    validate_rows_finish(&rows);
+}
+
 /* Numbers as programs and people write them, in a column of `unit`; NAN: not a number. */
 static void numbers_of_strangers(void)
 {
@@ -650,6 +665,7 @@ static const struct test_case cases[] = {
     {"architectures by name", architectures_by_name},
     {"names and numbers as other projects write them", names_of_other_projects},
     {"a vendor's later table", a_vendors_later_table},
+    {"models of images", models_of_images},
     {"a time as throughput in other units", throughput_in_other_units},
     {"conditions on rows", conditions},
 };

@@ -3,6 +3,7 @@
 
 #include "cli/predict/validate.h"
 #include "gpt/model.h"
+#include "schedules/config/families.h"
 #include "test/check.h"
 
 #include <stdlib.h>
