@@ -272,6 +272,7 @@ dt_status measured_yes(const struct measured_table *table, int row, enum measure
 bool measured_begins_with(const char *text, const char *name); /* in any letters; name may be NULL */
 /* Whether a column of this name has a number of experts, or says whether there are any. */
 bool measured_is_of_experts(const char *name);
+bool measured_has_degrees(const struct measured_table *table); /* a column of dp, tp, pp or cp */
 /* All counts of a row of this kind of table; and whether none of a model's sizes is missing. */
 dt_status measured_counts(const struct measured_table *table, int row, struct measured_run *run);
 dt_status measured_has_sizes(const struct measured_table *table, int row, const struct measured_run *run);
@@ -293,7 +294,9 @@ struct measured_run {
     int layers, hidden, heads, vocab, sequence; /* vocab, sequence 0: the config's defaults */
     int ffn, kv_heads;
     bool tied;
-    bool of_images;    /* a model of images: samples have no sequence */
+    bool of_images;  /* a model of images: samples have no sequence */
+    char sharing[8]; /* how replicas share the model, from a text of degrees; degrees_told: there is one */
+    bool degrees_told;
     bool sharing_told; /* a column or --set says how replicas share the model */
     const char *dtype, *attention, *loss, *optimizer;
     bool wide_gradients; /* in fp32 whatever dtype is */

@@ -128,7 +128,9 @@ static dt_status group_in(const struct measured_table *t, int row, char name[64]
 {
     bool told, distributed;
     DT_TRY(measured_yes(t, row, COLUMN_DISTRIBUTED_OPTIMIZER, &told, &distributed));
-    if (t->paradigm || !fsdp_number(t, row, name, run))
+    if (run->degrees_told && !t->paradigm)
+        snprintf(name, 64, "%s", run->sharing);
+    else if (t->paradigm || !fsdp_number(t, row, name, run))
         snprintf(name, 64, "%s", t->paradigm ? t->paradigm : measured_text(t, row, COLUMN_ZERO));
     run->sharing_told = told || *name;
     if (!*name && distributed)
@@ -144,6 +146,52 @@ static dt_status group_in(const struct measured_table *t, int row, char name[64]
     return DT_OK;
 }
 
+/* Take degrees from a text such as "TP=4+FSDP=8" or "zero1(dp2)+tp2+pp4", and leave how replicas
+ * share the model in `run`. A number of FSDP is that of the ranks that share a copy. False: it has
+ * other words, or none of these. */
+static bool degrees_in(const struct measured_table *t, int row, struct measured_run *run)
+{
+    static const struct {
+        const char *word;
+        size_t to;
+    } known[] = {{"dp", offsetof(struct measured_run, data)},        {"ddp", offsetof(struct measured_run, data)},
+                 {"tp", offsetof(struct measured_run, tensor)},      {"pp", offsetof(struct measured_run, stages)},
+                 {"cp", offsetof(struct measured_run, contexts)},    {"vpp", offsetof(struct measured_run, virtual_stages)},
+                 {"fsdp", offsetof(struct measured_run, shard_size)}};
+    struct measured_run read = *run;
+    bool any = false;
+    for (const char *at = measured_text(t, row, COLUMN_ZERO); *at;) {
+        char word[8], *end;
+        int letters = 0;
+        for (at += strspn(at, " +,;()&/-_x*"); isalpha((unsigned char)at[letters]); letters++) {
+        }
+        snprintf(word, sizeof word, "%.*s", letters, at);
+        long degree = strtol(at + letters + strspn(at + letters, "=:-_ "), &end, 10);
+        bool found = !letters && !*at;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            if (strcasecmp(word, known[i].word) == 0 && degree >= 1 && degree <= 1 << 20) {
+                *(int *)((char *)&read + known[i].to) = (int)degree;
+                any = found = true;
+            }
+        if (strcasecmp(word, "zero") == 0 && degree >= 0 && degree <= 3) {
+            snprintf(read.sharing, sizeof read.sharing, "zero%ld", degree);
+            found = true;
+        }
+        if (!found)
+            return false;
+        at = letters ? end : at;
+    }
+    if (!any)
+        return false;
+    if (read.shard_size && !run->shard_size) {
+        read.data = (read.data ? read.data : 1) * read.shard_size;
+        snprintf(read.sharing, sizeof read.sharing, "fsdp");
+    }
+    *run = read;
+    run->degrees_told = true;
+    return true;
+}
+
 static dt_status replicas_in(const struct measured_table *t, int row, struct measured_run *run)
 {
     char name[64];
@@ -153,7 +201,8 @@ static dt_status replicas_in(const struct measured_table *t, int row, struct mea
         i++;
     if (!paradigm_of((enum paradigm_kind)i))
         return measured_wrong(t, row, COLUMN_ZERO,
-                              "one of none, ddp, zero0 to zero3, fsdp, fsdp2, hsdp, NO_SHARD, SHARD_GRAD_OP, FULL_SHARD, HYBRID_SHARD");
+                              "one of none, ddp, zero0 to zero3, fsdp, fsdp2, hsdp, NO_SHARD, SHARD_GRAD_OP, FULL_SHARD, HYBRID_SHARD, or "
+                              "degrees such as TP=2+PP=4+FSDP=8");
     run->paradigm = (enum paradigm_kind)i;
     if (run->stages > 1 && run->paradigm == PARADIGM_DDP)
         run->paradigm = PARADIGM_PDP;
@@ -444,6 +493,8 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     *run = (struct measured_run){.attention = "fused", .loss = "cross_entropy", .optimizer = "adam"};
     DT_TRY(measured_counts(t, i, run));
     DT_TRY(units_in(t, i, run));
+    if (!measured_has_degrees(t) && !measured_is_sharding(measured_text(t, i, COLUMN_ZERO)))
+        degrees_in(t, i, run);
     long long copy = (long long)run->tensor * run->stages * run->contexts;
     if (!run->gpus && (!run->data || copy * run->data > 1 << 24))
         return measured_wrong(t, i, COLUMN_GPUS, "a whole number from 1");

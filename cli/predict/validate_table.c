@@ -105,7 +105,7 @@ static const struct column {
     [COLUMN_TIED] = {.names = {"tied", "tied_emb", "tied_embeddings"}},
     [COLUMN_CONTEXT_COMM] = {.names = {"cp_comm_type"}},
     [COLUMN_ZERO] = {.names = {"zero/fsdp", "zero", "fsdp", "zero_stage", "sharding_strategy", "sharding", "strategy", "dp_strategy",
-                               "parallelism"}},
+                               "parallel strategy", "parallelism"}},
     [COLUMN_ORDER] = {.names = {"schedule"}},
     [COLUMN_RECOMPUTE] = {.names = {"recompute", "recomputation", "activation_checkpointing", "activation_checkpoint",
                                     "gradient_checkpointing", "recompute_granularity", "activation_recompute", "ac"}},
@@ -370,8 +370,7 @@ static bool has_count(const struct measured_table *t, size_t to)
     return has;
 }
 
-/* A column of dp, tp, pp or cp. */
-static bool has_degrees(const struct measured_table *t)
+bool measured_has_degrees(const struct measured_table *t)
 {
     return has_count(t, offsetof(struct measured_run, data)) || has_count(t, offsetof(struct measured_run, tensor)) ||
            has_count(t, offsetof(struct measured_run, stages)) || has_count(t, offsetof(struct measured_run, contexts));
@@ -396,9 +395,6 @@ static dt_status check_columns(const struct measured_table *t)
             return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s%s", t->path, columns[c].names[0],
                            columns[c].of_model && c != COLUMN_SEQUENCE ? ", nor model with the name of a published one" : "",
                            *unused ? "; not used: " : "", unused);
-    for (int i = 0; i < t->csv.column_count && !has_degrees(t); i++)
-        if (dt_same_name(t->csv.names[i], "parallelism") || dt_same_name(t->csv.names[i], "parallel strategy"))
-            return dt_fail(DT_ERR_INVALID, "%s:1: %s: expected its numbers in separate columns: dp, tp, pp, cp", t->path, t->csv.names[i]);
     if (t->columns[COLUMN_GPUS] < 0 && !has_count(t, offsetof(struct measured_run, data)))
         return dt_fail(DT_ERR_INVALID, "%s:1: there is no column gpus, nor dp, from which tp, pp and cp would give it%s%s", t->path,
                        *unused ? "; not used: " : "", unused);
