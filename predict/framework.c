@@ -139,6 +139,7 @@ static dt_status change_passes(void *context, struct data_parallel *dp, struct p
     if (divides_buckets(f, dp)) {
         f->scheme = *buckets_of(dp)->scheme;
         f->scheme.publish = NULL;
+        dp->rules.publishes = false;
         buckets_of(dp)->scheme = &f->scheme;
     }
     return plan_rewrite(plan, forget_and_repeat, context);

@@ -177,7 +177,7 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
     out->passes.end_s = of_block.end;
     out->compute_s = micro_batches * work / stages;
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
-    out->network_s = traffic.passes * traffic.gather + traffic.end;
+    out->network_s = traffic.begin + traffic.passes * traffic.gather + traffic.end;
     out->host_link_s = offloaded_s(b, e, &mesh, micro_batches, samples, bytes);
     out->step_s = fmax(out->compute_s, fmax(out->network_s, out->host_link_s));
     if (!e->parameter_offload || !e->model.fp8) /* with FP8 a group on the host issues fewer casts than one device does */

@@ -180,6 +180,8 @@ dt_status network_bounds_traffic(struct network_bounds *b, const struct experime
         DT_TRY(add_least_s(b, mesh, &mode->reduces[i], reduced, part, &reduce));
     DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes / (e->model.fp8_gather ? 2 : 1), part, &publish));
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
+    out->begin = mode->ranks == DP_RANKS_SHARE_BUCKETS && e->ddp.overlap_param_gather ? publish : 0;
+    publish -= out->begin;
     out->end = reduce + publish;
     out->update = e->parameter_offload ? 0 : publish; /* the host updates while backward runs */
     return DT_OK;

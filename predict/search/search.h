@@ -178,6 +178,7 @@ double gathered_bytes(const struct dt_model *model, const struct mesh_shape *mes
 struct traffic {
     double gather; /* parameters, for one pass over a stage's groups */
     double passes; /* how often in a step */
+    double begin;  /* updated parameters, where a step begins with them: hidden by forward */
     double end;    /* gradients and everything sent after them, once a step: not before the last micro-batch's backward */
     double update; /* the part of `end` for updated parameters: not before all backward passes have ended */
 };

@@ -69,8 +69,9 @@ struct experiment {
         int shard_size; /* hsdp: consecutive ranks that share one copy, divides world_size; 0: those of a node */
     } hsdp;
     struct {
-        double bucket_mib; /* 25 */
-        bool overlap;      /* backward goes on while buckets are reduced */
+        double bucket_mib;         /* 25 */
+        bool overlap;              /* backward goes on while buckets are reduced */
+        bool overlap_param_gather; /* zero1, zero2: updated parameters are gathered when the next step begins */
     } ddp;
     struct {
         int servers;   /* parameter_server: ranks that own parameters; at most world_size */

@@ -54,6 +54,7 @@ static int axes_in_use(const struct experiment *e)
 
 WHERE(in_no_result, !e)
 WHERE(of_late_updates, experiment_staleness(e) > 0)
+WHERE(of_late_gathers, e->strategy.paradigm->reads &READS_SHARES && e->ddp.overlap_param_gather)
 WHERE(of_a_pipeline, e->strategy.has_pipeline)
 WHERE(of_chosen_parts, order_of(e) && !order_of(e)->emit_all && order_of(e)->parts == 0)
 WHERE(of_free_orders, order_of(e) && order_of(e)->emit_all)
@@ -239,6 +240,12 @@ static const struct dt_field fields[] = {
      .description =
          "The same paradigms and parameter_server: gradients are reduced while backward goes on. false: it waits for each bucket, to see "
          "what the overlap gains."},
+    {"ddp.overlap_param_gather", DT_FIELD_BOOL, AT(ddp.overlap_param_gather), .max = 1, .initial = "false", .readers = READS_SHARES,
+     .matters = of_late_gathers,
+     .description =
+         "zero1, zero2: updated parameters are gathered when the next step begins, bucket by bucket, while its forward pass runs "
+         "(Megatron-LM's flag of that name). false: at the end of the step, which waits for them. Losses are the same. On sim a "
+         "profile may gather at the end, whatever this says."},
     {"parameter_server.servers", DT_FIELD_INT, AT(parameter_server.servers), .min = 1, .max = 65536, .initial = "1",
      .readers = READS_SERVERS, .description = "parameter_server: ranks that own the parameters, and are workers too; at most world_size."},
     {"parameter_server.receives", DT_FIELD_INT, AT(parameter_server.receives), .min = 1, .max = 65536, .initial = "1",

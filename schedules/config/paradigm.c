@@ -68,7 +68,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "ddp with the optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = &dp_zero1,
-            .reads = READS_PIPELINE | READS_BUCKETS | READS_OVERLAP,
+            .reads = READS_PIPELINE | READS_BUCKETS | READS_OVERLAP | READS_SHARES,
             .bytes = {"2 P", "2 P", "12 P / N"},
         },
     [PARADIGM_ZERO2] =
@@ -80,7 +80,7 @@ static const struct paradigm paradigms[PARADIGM_COUNT] = {
             .help = "ddp with gradients and optimizer state divided over the ranks",
             .axes = MESH_ON_SHARD,
             .mode = &dp_zero2,
-            .reads = READS_PIPELINE | READS_BUCKETS | READS_OVERLAP,
+            .reads = READS_PIPELINE | READS_BUCKETS | READS_OVERLAP | READS_SHARES,
             .bytes = {"2 P", "2 P / N", "12 P / N"},
         },
     [PARADIGM_HSDP] =

@@ -32,6 +32,7 @@ enum paradigm_reads {
     READS_UNITS = 8,
     READS_SHARD_GROUPS = 16,
     READS_SERVERS = 32,
+    READS_SHARES = 64,
 };
 
 enum { PARADIGM_ROOM = 16 }; /* elements of arrays with one for each row, those of paradigm_more included */

@@ -157,8 +157,7 @@ dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const str
 
 /* In bucket->params, on the device: copy this rank's part, elements [own, own_end), from its home;
  * publish; copy the other parts to their homes. */
-static dt_status publish_through_device(struct buckets *b, struct bucket *bucket,
-                                        dt_status (*publish)(struct buckets *b, struct bucket *bucket))
+static dt_status publish_through_device(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
     const struct offload *o = s->offload;
@@ -166,7 +165,7 @@ static dt_status publish_through_device(struct buckets *b, struct bucket *bucket
     DT_TRY(dt_copy_from_host(o->to_device, (char *)bucket->params + dp_bytes(s, own),
                              replica_params(&b->replica, s, bucket->own_first_elem), dp_bytes(s, bucket->own_elems)));
     DT_TRY(dt_stream_follow(s->network, o->to_device));
-    DT_TRY(publish(b, bucket));
+    DT_TRY(b->scheme->publish(b, bucket));
     DT_TRY(dt_event_record(bucket->published, s->network));
     DT_TRY(dt_stream_wait(o->to_host, bucket->published));
     return dt_copy_to_host_around(o->to_host, replica_params(&b->replica, s, bucket->first_elem), bucket->params,
@@ -174,7 +173,7 @@ static dt_status publish_through_device(struct buckets *b, struct bucket *bucket
 }
 
 /* Parameters in host memory are sent through the device. */
-static dt_status publish_offloaded(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket))
+static dt_status publish_offloaded(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
     const struct offload *o = s->offload;
@@ -182,21 +181,37 @@ static dt_status publish_offloaded(struct buckets *b, struct bucket *bucket, dt_
     DT_TRY(dt_stream_wait(o->to_device, bucket->home.current));
     DT_TRY(dt_alloc(o->to_device, DT_COMMUNICATION, dp_bytes(s, room_elems(b, bucket->elems)), &buffer));
     bucket->params = buffer.data;
-    dt_status status = publish_through_device(b, bucket, publish);
+    dt_status status = publish_through_device(b, bucket);
     dt_free(o->to_host, &buffer);
     DT_TRY(status);
     return dt_event_record(bucket->home.current, o->to_host);
 }
 
-dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket))
+/* Send the bucket's parameters; the network has waited for their update, or does so here if it is
+ * the host's. */
+static dt_status publish(struct buckets *b, struct bucket *bucket)
 {
     const struct dp_setup *s = &b->base.setup;
     if (s->offload)
-        return publish_offloaded(b, bucket, publish);
+        return publish_offloaded(b, bucket);
     bucket->params = replica_params(&b->replica, s, bucket->first_elem);
-    DT_TRY(dt_stream_follow(s->network, s->compute));
-    DT_TRY(publish(b, bucket));
+    DT_TRY(b->scheme->publish(b, bucket));
     return dt_event_record(bucket->published, s->network);
+}
+
+/* The network waits for the device's updates. */
+static dt_status follow_updates(const struct dp_setup *s)
+{
+    return s->offload ? DT_OK : dt_stream_follow(s->network, s->compute);
+}
+
+/* Publish the buckets from `first` on that are left in this step, in forward's order, which is the
+ * reverse of theirs. */
+static dt_status publish_from(struct buckets *b, int first)
+{
+    while (b->unpublished > first && b->unpublished > 0)
+        DT_TRY(publish(b, &b->buckets[--b->unpublished]));
+    return DT_OK;
 }
 
 /* ---- hooks ---- */
@@ -204,6 +219,25 @@ dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*
 enum dt_unit buckets_unit(const struct experiment *experiment)
 {
     return strategy_reads_blocks(&experiment->strategy) && experiment->parameter_offload ? DT_UNIT_BLOCK : DT_UNIT_LINEAR;
+}
+
+dt_status buckets_publish(struct data_parallel *dp)
+{
+    struct buckets *b = buckets_of(dp);
+    bool all = b->scheme->publishes_first || dp->setup.offload; /* groups are fetched from the host ahead of their use */
+    b->unpublished = b->bucket_count;
+    DT_TRY(follow_updates(&dp->setup));
+    return publish_from(b, all ? 0 : b->bucket_count - 1);
+}
+
+dt_status buckets_use(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
+{
+    struct buckets *b = buckets_of(dp);
+    int bucket = b->bucket_of[group->index];
+    if (!dp->rules.publishes || !(action->flags & ACTION_FIRST) || dp->setup.offload)
+        return DT_OK;
+    DT_TRY(publish_from(b, bucket - 1)); /* and the next one */
+    return timeline_wait(dp->setup.timeline, b->buckets[bucket].published);
 }
 
 dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *group, const struct action *action)
@@ -303,16 +337,19 @@ dt_status buckets_end_step(struct data_parallel *dp)
 {
     struct buckets *b = buckets_of(dp);
     const struct dp_setup *s = &dp->setup;
+    bool publishes = b->scheme->publish && !dp->rules.publishes;
     if (s->norm)
         DT_TRY(settle_norm(b));
     for (int i = 0; i < b->bucket_count; i++) {
         struct bucket *bucket = &b->buckets[i];
         DT_TRY(update(b, bucket));
-        if (b->scheme->publish)
-            DT_TRY(buckets_publish(b, bucket, b->scheme->publish));
+        if (!publishes)
+            continue;
+        DT_TRY(follow_updates(s));
+        DT_TRY(publish(b, bucket));
     }
     for (int i = 0; i < b->bucket_count; i++) {
-        if (b->scheme->publish)
+        if (publishes)
             DT_TRY(timeline_wait(s->timeline, b->buckets[i].published));
         if (s->offload)
             DT_TRY(offload_await(&b->buckets[i].home, s));
@@ -338,6 +375,14 @@ dt_status buckets_visit(struct data_parallel *dp, dp_visit visit, void *context)
 }
 
 /* ---- what ZeRO-1 and ZeRO-2 share ---- */
+
+dt_status zero_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct bucket_scheme *scheme,
+                      struct data_parallel **out)
+{
+    DT_TRY(buckets_create(setup, mode, scheme, out));
+    (*out)->rules.publishes = setup->experiment->ddp.overlap_param_gather;
+    return DT_OK;
+}
 
 dt_status zero_divide(struct buckets *b, bool share_buffers)
 {

@@ -5,8 +5,9 @@
  * last of them is computed they are reduced on the network stream, while backward goes on. At the
  * end of the step each rank updates its own part of every bucket, the first buckets while the last
  * ones are still being reduced. If a rank updates only a part, the updated parameters are then
- * published. A scheme says to which ranks gradients are reduced, which part each rank owns, and how
- * parameters are published.
+ * published: at once, or, if the mode's rules say so, by the next step in forward's order; forward
+ * then waits for each bucket. A scheme says to which ranks gradients are reduced, which part each
+ * rank owns, and how parameters are published.
  *
  * With parameter offload groups come to the device one by one, a bucket's gradients exist on the
  * device from its first backward until they are reduced and copied to the host, and the host
@@ -50,14 +51,16 @@ struct buckets {
     struct bucket *buckets; /* [bucket_count] in the order in which backward fills them */
     int bucket_count;
     int *bucket_of;            /* [group_count] */
+    int unpublished;           /* of the buckets, the first ones: their parameters are still to be sent in this step */
     struct late_updates *late; /* parameter_server with staleness (late.h); otherwise NULL */
 };
 
 struct bucket_scheme {
     double (*bucket_bytes)(const struct experiment *experiment); /* a bucket is closed at this size; 0: every group is a bucket */
-    bool divided;        /* buckets are divided evenly over the ranks, with padding; otherwise without gaps */
-    bool keep_gradients; /* the replica has flat gradients unless they are offloaded; otherwise begin allocates each bucket's */
-    bool summed;         /* reduce makes sums, not averages */
+    bool divided;         /* buckets are divided evenly over the ranks, with padding; otherwise without gaps */
+    bool keep_gradients;  /* the replica has flat gradients unless they are offloaded; otherwise begin allocates each bucket's */
+    bool summed;          /* reduce makes sums, not averages */
+    bool publishes_first; /* if a step publishes in forward: all buckets before it; otherwise each as the one before is used */
     /* Say once what this rank updates of each bucket; own_state_elem is computed from it. Errors:
      * DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
     dt_status (*divide)(struct buckets *b);
@@ -66,8 +69,7 @@ struct bucket_scheme {
     /* Queue on network, which has waited for the gradients. Sets own_grads. Collective. */
     dt_status (*reduce)(struct buckets *b, struct bucket *bucket);
     /* Queue on network, which has waited for the update: send the bucket's params to every rank.
-     * Collective. NULL: all ranks made the same update, or the mode sends parameters at another
-     * time. */
+     * Collective. NULL: all ranks made the same update. */
     dt_status (*publish)(struct buckets *b, struct bucket *bucket);
 };
 
@@ -85,12 +87,17 @@ double buckets_configured_bytes(const struct experiment *experiment); /* ddp.buc
 /* `begin` with gradients that the replica keeps. keeps_sum: after a reduction, the next micro-batch
  * is added to this rank's buffer; otherwise backward overwrites it. */
 dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct action *action, bool keeps_sum);
-/* Send the bucket's parameters with the scheme's publish or another function, after this rank's
- * last update. */
-dt_status buckets_publish(struct buckets *b, struct bucket *bucket, dt_status (*publish)(struct buckets *b, struct bucket *bucket));
 
 /* What ZeRO-1 and ZeRO-2 share: each rank updates an even share of every bucket, and gathers the
  * other ranks' updated shares. */
+/* A mode's create. With ddp.overlap_param_gather a step gathers the parameters that the last one
+ * updated, one bucket ahead of their use.
+ * Source  Megatron-LM core 0.14.0, distributed_data_parallel.py and param_and_grad_buffer.py:
+ *         finish_param_sync, which a bucket's first forward calls, waits for the bucket and starts
+ *         the next one's gather. Differs a gather waits for no kernel but the updates, so that in a
+ *         pipeline's later stages gathers go on while these wait for their first input. */
+dt_status zero_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct bucket_scheme *scheme,
+                      struct data_parallel **out);
 /* A scheme's divide. share_buffers: this rank's share of the reduced gradients has a separate
  * buffer. */
 dt_status zero_divide(struct buckets *b, bool share_buffers);
@@ -100,6 +107,10 @@ dt_status zero_publish(struct buckets *b, struct bucket *bucket);
 /* Hooks. buckets_unit is the finest unit, so that buckets close near their size. */
 enum dt_unit buckets_unit(const struct experiment *experiment);
 void buckets_destroy(struct data_parallel *dp);
+dt_status buckets_publish(struct data_parallel *dp);
+/* Wait for the step's parameters of this group if the step publishes them, and publish the next
+ * bucket's. Where they are offloaded, their copy to the device waits instead. */
+dt_status buckets_use(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
 dt_status buckets_fetch(struct data_parallel *dp, int g, struct resident *to);
 dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *group, const struct action *action);
 dt_status buckets_reduce(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
@@ -107,5 +118,5 @@ dt_status buckets_visit(struct data_parallel *dp, dp_visit visit, void *context)
 dt_status buckets_end_step(struct data_parallel *dp);
 /* All of these hooks, for a mode's row. */
 #define BUCKETS_HOOKS                                                                                                                      \
-    .unit = buckets_unit, .destroy = buckets_destroy, .fetch = buckets_fetch, .begin_gradients = buckets_begin_gradients,                  \
-    .reduce = buckets_reduce, .visit = buckets_visit, .end_step = buckets_end_step
+    .unit = buckets_unit, .destroy = buckets_destroy, .publish = buckets_publish, .use = buckets_use, .fetch = buckets_fetch,              \
+    .begin_gradients = buckets_begin_gradients, .reduce = buckets_reduce, .visit = buckets_visit, .end_step = buckets_end_step

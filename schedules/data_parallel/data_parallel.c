@@ -48,30 +48,15 @@ static dt_status root_send(struct buckets *b, struct bucket *bucket)
     return dt_broadcast(s->replicas, bucket->params, bucket->elems, s->experiment->model.dtype, ROOT, s->network);
 }
 
-static dt_status root_publish(struct data_parallel *dp)
-{
-    struct buckets *b = buckets_of(dp);
-    for (int i = b->bucket_count - 1; i >= 0; i--)
-        DT_TRY(buckets_publish(b, &b->buckets[i], root_send));
-    return DT_OK;
-}
-
-/* Wait for the step's parameters of this group. Where they are offloaded, their copy to the device
- * waits instead. */
-static dt_status root_use(struct data_parallel *dp, const struct dt_group *group, const struct action *action)
-{
-    struct buckets *b = buckets_of(dp);
-    bool waits = (action->flags & ACTION_FIRST) && !dp->setup.offload;
-    return waits ? timeline_wait(dp->setup.timeline, b->buckets[b->bucket_of[group->index]].published) : DT_OK;
-}
-
 static const struct bucket_scheme root_scheme = {
     .bucket_bytes = buckets_configured_bytes,
     .keep_gradients = true,
     .summed = true,
+    .publishes_first = true,
     .divide = root_divide,
     .begin = root_begin,
     .reduce = root_reduce,
+    .publish = root_send,
 };
 
 static dt_status root_create(const struct dp_setup *setup, struct data_parallel **out)
@@ -87,7 +72,5 @@ const struct dp_mode dp_data_parallel = {
     .reduces = {{MESH_REPLICA, DT_COMM_REDUCE, DP_ALL}},
     .publishes = {MESH_REPLICA, DT_COMM_BROADCAST, DP_ALL},
     .create = root_create,
-    .publish = root_publish,
-    .use = root_use,
     BUCKETS_HOOKS,
 };

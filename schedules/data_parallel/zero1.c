@@ -43,7 +43,7 @@ static const struct bucket_scheme zero1_scheme = {
 
 static dt_status zero1_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    return buckets_create(setup, &dp_zero1, &zero1_scheme, out);
+    return zero_create(setup, &dp_zero1, &zero1_scheme, out);
 }
 
 const struct dp_mode dp_zero1 = {

@@ -45,7 +45,7 @@ static const struct bucket_scheme zero2_scheme = {
 
 static dt_status zero2_create(const struct dp_setup *setup, struct data_parallel **out)
 {
-    return buckets_create(setup, &dp_zero2, &zero2_scheme, out);
+    return zero_create(setup, &dp_zero2, &zero2_scheme, out);
 }
 
 const struct dp_mode dp_zero2 = {

@@ -22,7 +22,6 @@ struct placement {
     bool *reduces;               /* [group_count, micro_batches] gradients are reduced after this micro-batch's */
     struct action *put_off;      /* REDUCE and UPDATE actions that wait for the sums over copies */
     int put_off_count;
-    bool published;
 };
 
 static const struct plan_group *group_of(const struct placement *p, const struct action *a)
@@ -285,12 +284,11 @@ static dt_status place_around(void *context, const struct plan *from, int at, st
 {
     struct placement *p = context;
     struct action a = from->actions[at];
+    if (p->rules->publishes && at == 0)
+        DT_TRY(plan_append(out, (struct action){.op = ACTION_PUBLISH}));
     if (!action_computes(&a))
         return plan_append(out, a);
     const struct action *next = plan_next_computing(from, at);
-    if (p->rules->publishes && !p->published)
-        DT_TRY(plan_append(out, (struct action){.op = ACTION_PUBLISH}));
-    p->published = true;
     if (p->rules->gathers)
         DT_TRY(gather(p, &a, out));
     if (p->rules->gathers && !p->rules->gathers_in_turn)

@@ -381,7 +381,7 @@ dt_status plan_expand(struct plan *plan, const struct plan_part *parts);
 
 /* Where a data-parallel mode places its actions. */
 struct plan_rules {
-    bool publishes;       /* PUBLISH before the step's first pass */
+    bool publishes;       /* PUBLISH before everything else, also before a pipeline's first message */
     bool gathers;         /* GATHER before a group is used, FREE after it, unless the next pass uses the same group */
     bool gathers_once;    /* GATHER before a group's first pass of the step that reads it, FREE after the last */
     int gathers_ahead;    /* number of passes before the group's first use; 1: at most two groups are on the device */

@@ -63,11 +63,12 @@ DIVISIONS = [
     {"world_size": 2, "batch_size": 4, "paradigm": "zero1", "pipeline": {"stages": 2}},
     {"world_size": 4, "batch_size": 2, "paradigm": "hsdp", "hsdp": {"shard_size": 2}, "parameter_offload": True},
     {"world_size": 2, "batch_size": 4, "paradigm": "ddp"},
+    {"world_size": 2, "batch_size": 4, "paradigm": "zero1", "ddp": {"overlap_param_gather": True}},
 ]
 
 
 def test_a_run_goes_on_as_if_it_had_not_stopped_in_this_division_or_on_one_device():
-    for number, division in enumerate(DIVISIONS[:2]):
+    for number, division in enumerate([*DIVISIONS[:2], DIVISIONS[-1]]):
         whole = losses(experiment(**division))[0]
         path = saved(folder(f"same{number}"), **division)
         check(losses(experiment(**division), f"checkpoint.from={path}")[0] == whole[SAVED:], division, whole)

@@ -179,7 +179,9 @@ def together(*settings, ranks=2):
     if not any(line.split()[:2] == ["nccl", "yes"] for line in listed.splitlines()):
         raise Skip("no nccl communicator")
     kept = [s for s in settings if s.startswith("model.") or "parameter_server" in s]
-    compare(train("device=cuda", f"world_size={ranks}", *settings), train("device=cpu", f"batch_size={2 * ranks}", *kept))
+    cuda = train("device=cuda", f"world_size={ranks}", *settings)
+    compare(cuda, train("device=cpu", f"batch_size={2 * ranks}", *kept))
+    return cuda
 
 
 def test_ddp_equals_one_device():
@@ -337,6 +339,16 @@ def test_communicators_are_kept_between_experiments():
 
 def test_fsdp_in_pipelines_equals_one_device():
     together("paradigm=fsdp", "pipeline.stages=2", "pipeline.order=1f1b", "fsdp.gather=step", "activation=selective", ranks=4)
+
+
+def test_gathers_in_forward_equal_one_device():
+    """Replayed, too: a graph waits for nothing outside of it."""
+    late = ("ddp.overlap_param_gather=true", "ddp.bucket_mib=0.01")
+    for paradigm in ("zero1", "zero2"):
+        cuda = together(f"paradigm={paradigm}", *late)
+        check(cuda["provenance"]["graph"] == "replayed", paradigm, cuda["provenance"]["graph"])
+    together("paradigm=zero1", *late, "pipeline.stages=2", "pipeline.order=1f1b", ranks=4)
+    together("paradigm=zero2", *late, "parameter_offload=true")
 
 
 def test_tensor_parallelism_equals_one_device():

@@ -144,7 +144,7 @@ def draw(seed, number, ranks):
         "optimizer": draw_optimizer(r, loss), "loss": loss, "seed": r.randrange(2**53),
         "steps": {"warmup": 1, "timed": STEPS - 1}, "timeout": {"init_s": 60, "step_s": 60},
         "fsdp": {"unit": r.choice(["block", "linear"]), "gather": r.choice(values("fsdp.gather")), "prefetch": r.choice([0, 1, 1, 3])},
-        "hsdp": {"shard_size": r.choice([0] + [size for size in divisors(data) if size % context["size"] == 0])}, "ddp": {"bucket_mib": r.choice([25, 0.01, 0.001]), "overlap": r.random() < 0.7},
+        "hsdp": {"shard_size": r.choice([0] + [size for size in divisors(data) if size % context["size"] == 0])}, "ddp": {"bucket_mib": r.choice([25, 0.01, 0.001]), "overlap": r.random() < 0.7, "overlap_param_gather": random.Random(f"{seed}:{number}:gathers").random() < 0.5},
         "parameter_server": {"servers": r.randint(1, data), "receives": r.choice([1, 1, 2, 9])},
     }
     parts = 1

@@ -71,12 +71,12 @@ static void random_scene(struct dice *d, int max_batch, const struct space_reque
              "{\"device\": \"sim\", \"cluster\": \"clusters/%s.json\", \"profile\": \"profiles/%s.json\", \"any_profile\": true, "
              "\"world_size\": %d, "
              "\"gpus_per_node\": %d, \"paradigm\": \"%s\", \"optimizer\": {\"name\": \"%s\"}, \"loss\": \"%s\", \"activation_every\": %d, "
-             "\"fp8\": %s, "
+             "\"fp8\": %s, \"ddp\": {\"overlap_param_gather\": %s}, "
              "\"model\": {\"layers\": %d, \"heads\": %d, \"hidden\": %d, \"vocab_size\": %d, \"block_size\": %d, \"attention\": \"%s\"}}",
              cluster, PICK(d, "pytorch_1.11_a100", "dtbench_cuda_a100", "dtbench_cuda_h100"), per_node * nodes, per_node,
              per_node * nodes > 1 ? "ddp" : "none", PICK(d, "sgd", "adam"), PICK(d, "sum", "cross_entropy"), 1 + roll(d, 2),
-             strcmp(cluster, "dgx_h100") == 0 ? fp8 : "{}", 1 + roll(d, 6), heads, heads * (8 << roll(d, 6)), 100 << roll(d, 8),
-             16 << roll(d, 4), PICK(d, "fused", "unfused"));
+             strcmp(cluster, "dgx_h100") == 0 ? fp8 : "{}", PICK(d, "false", "true"), 1 + roll(d, 6), heads, heads * (8 << roll(d, 6)),
+             100 << roll(d, 8), 16 << roll(d, 4), PICK(d, "fused", "unfused"));
     scene_of(text, &r, out);
 }
 

@@ -341,6 +341,21 @@ static void test_buckets_are_reduced_behind_their_last_backward(void)
     check_step("zb_h1", 2, 2, &keep, &at_once, "IWu", "I3 I2 I1 I0 W3 W2 W1 W0 I3 I2 I1 I0 W3 u3 W2 u2 W1 u1 W0 u0");
 }
 
+/* A later stage sends its parameters while it waits for its first message. */
+static void test_parameters_are_sent_before_the_first_message(void)
+{
+    struct ranks r;
+    char text[2048];
+    struct plan_rules publishes = {.publishes = true, .reduce_every = 1};
+    check_step("gpipe", 1, 1, &keep, &publishes, "p(FBr.", "p ( F0 F1 F2 F3 B3 r3 B2 B1 r1 B0 r0 .");
+    CHECK_OK(make("gpipe", 2, 2, 2, &r));
+    CHECK_OK(plan_expand(&r.plans[1], &keep));
+    CHECK_OK(plan_place_parameters(&r.plans[1], &keep, &publishes));
+    text_of(&r.plans[1], "p<F", text, sizeof text);
+    CHECK(strcmp(text, "p < F0 F1 F2 F3 < F0 F1 F2 F3") == 0, "%s", text);
+    ranks_finish(&r);
+}
+
 /* The head's group has a copy at the pipeline's other end: after all passes, first the sum, then
  * what it waited for; others are as before. */
 static void test_copies_are_summed_up_behind_all_passes(void)
@@ -574,6 +589,7 @@ static const struct test_case cases[] = {
     {"groups are gathered one pass ahead", test_groups_are_gathered_one_pass_ahead},
     {"a tied head", test_a_tied_head_gathers_the_table},
     {"buckets are reduced behind their last backward", test_buckets_are_reduced_behind_their_last_backward},
+    {"parameters are sent before the first message", test_parameters_are_sent_before_the_first_message},
     {"copies are summed up behind all passes", test_copies_are_summed_up_behind_all_passes},
     {"passes are marked", test_passes_are_marked},
     {"segments are recomputed and copied", test_segments_are_recomputed_and_copied},

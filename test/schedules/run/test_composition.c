@@ -91,6 +91,7 @@ static const struct axis drawn[] = {
     {"pipeline.virtual_stages", virtual_stages},
     {"context.size", contexts},
     {"context.comm_type", exchanges},
+    {"ddp.overlap_param_gather", switches},
 };
 
 enum { NUMBERED = sizeof numbered / sizeof *numbered, DRAWN = sizeof drawn / sizeof *drawn, SETTINGS = NUMBERED + DRAWN + 5 };
