@@ -243,11 +243,7 @@ static void settle_sharding(struct dt_translation *t)
     double elements = dt_json_number(t->theirs, "ddp-bucket-size", 0),
            bytes = dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32") ? 4 : 2;
     drop_read(t, "data-parallel-sharding-strategy ddp-bucket-size");
-    bool gathers_early = take_flag(t, "overlap-param-gather");
-    if (gathers_early && strcmp(sharding, "optimizer") == 0)
-        dt_remark(t, DT_REMARK_ASSUMED,
-                  "overlap-param-gather: the gathers of updated parameters are hidden in the next forward pass there, and end the step "
-                  "here, which is longer");
+    dt_json_put(t->ours, "ddp.overlap_param_gather", dt_json_truth(take_flag(t, "overlap-param-gather")));
     bool overlap = take_flag(t, "overlap-grad-reduce");
     if (overlap && elements == 0)
         dt_remark(t, DT_REMARK_ASSUMED, "ddp-bucket-size: 40 million elements, the default of " ORIGIN " on up to 40 ranks");
@@ -430,7 +426,11 @@ static void prepare_sharding(struct dt_translation *t, const struct experiment *
         dt_json_put_number(t->theirs, "ddp-bucket-size", floor(mib * 0x1p20 / bytes));
     else if (overlap && mib < AT_THE_END_MIB)
         dt_remark(t, DT_REMARK_ASSUMED, "ddp.bucket_mib: without overlap Megatron-LM reduces all gradients after the backward pass");
-    dt_json_drop(t->ours, "job.sharding ddp.overlap ddp.bucket_mib");
+    bool gathers_late = dt_json_is(dt_json_at(t->ours, "ddp.overlap_param_gather"), "true");
+    put_flag(t, "overlap-param-gather", gathers_late);
+    if (gathers_late && !dt_json_is(overlap, "true"))
+        dt_remark(t, DT_REMARK_CANNOT, "ddp.overlap_param_gather: Megatron-LM has it only with ddp.overlap");
+    dt_json_drop(t->ours, "job.sharding ddp.overlap ddp.bucket_mib ddp.overlap_param_gather");
 }
 
 static void prepare(struct dt_translation *t, const struct experiment *e)

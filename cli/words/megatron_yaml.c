@@ -19,7 +19,7 @@
 
 #define NEMO_NO_BEARING                                                                                                                    \
     " restore-from fsdp- use-scaled-init pre-process post-process persist- normalize-attention native-amp grad-div-ar bias- "              \
-    "get-attention-mask apex- gradient-as-bucket reduce-amax gc-interval use-emha contiguous- overlap-param-sync param-sync-dtype "        \
+    "get-attention-mask apex- gradient-as-bucket reduce-amax gc-interval use-emha contiguous- param-sync-dtype "                           \
     "grad-allreduce-chunk async-grad-allreduce megatron-amp"
 
 /* The YAML leaf `from`, in any section, becomes the flag `to`; its value becomes the flag's
@@ -77,6 +77,7 @@ static const struct dt_word nemo_names[] = {
             .values = DT_VALUES({"fused_adam", "false"}, {"adam", "false"}, {"adamw", "false"}, {"distributed_fused_adam", "true"},
                                 {"mcore_distributed_optim", "true"})),
     RENAMED("overlap_grad_sync", "overlap-grad-reduce"),
+    RENAMED("overlap_param_sync", "overlap-param-gather"),
     {0},
 };
 

@@ -152,12 +152,12 @@ def test_megatron_script():
     has(said["config"], world_size=128, batch_size=12, tensor__size=8, pipeline__stages=16, pipeline__chunks=1536, pipeline__order="1f1b",
         model__layers=96, model__dtype="fp16", model__vocab_size=51200, mesh__order="tensor-data-pipeline", paradigm="none")
     check("num-layers: 96: model.layers 96" in said["read"], said["read"])
-    late = imported("train.sh", MEGATRON.rstrip() + " --overlap-param-gather\n")
-    check(any(line.startswith("overlap-param-gather: the gathers of updated parameters") for line in late["assumed"]), late["assumed"])
     check({"fp16: true", "use-distributed-optimizer: true"} <= set(said["read"]) and "bf16: true" not in said["read"], said["read"])
     check(any("train-iters" in line for line in said["left_out"]) and not said["unknown"], said)
     said = imported("train.sh", MEGATRON.replace("--fp16", "--fp16 --context-parallel-size 2 --cp-comm-type a2a"), "--gpus", "512")
-    has(said["config"], world_size=512, context__size=2, context__comm_type="a2a", batch_size=6, paradigm="zero1")
+    has(said["config"], world_size=512, context__size=2, context__comm_type="a2a", batch_size=6, paradigm="zero1", ddp__overlap_param_gather=False)
+    job = MEGATRON.replace("--fp16", "--fp16 --overlap-grad-reduce --overlap-param-gather")
+    has(imported("train.sh", job, "--gpus", "512")["config"], paradigm="zero1", ddp__overlap_param_gather=True)
 
 
 def test_what_surrounds_a_command_line():
@@ -321,7 +321,9 @@ def test_yaml_of_nemo_and_megatron_bridge():
         model__bias="none", model__norm="rms", model__tied=False, model__dtype="bf16", optimizer__beta2=0.95, optimizer__learning_rate=1e-4,
         gradient_dtype="fp32", reduce_dtype=None, optimizer__clip_norm=0)
     said = imported("nemo.yaml", NEMO.replace("betas:", "grad_sync_dtype: bf16, betas:"))
-    has(said["config"], gradient_dtype=None, reduce_dtype=None)
+    has(said["config"], gradient_dtype=None, reduce_dtype=None, ddp__overlap_param_gather=False)
+    said = imported("nemo.yaml", NEMO.replace("betas:", "overlap_param_sync: true, betas:"))
+    has(said["config"], ddp__overlap_param_gather=True)
     said = imported("bridge.yaml", BRIDGE, "--gpus", "16")
     check(not said["unknown"], said["unknown"])
     has(said["config"], paradigm="zero1", batch_size=2, pipeline__stages=2, pipeline__split=[2], model__mlp="swiglu", model__position="rope",
@@ -539,6 +541,17 @@ def test_export_says_what_it_cannot():
     check("tensor.size: the JSON alone has no pipeline" in result.stderr, result.stderr)
     check("needs --for" in run("export", "x.json", code=USAGE).stderr, "needs --for")
     check("is not known" in run("export", "x.json", "--for", "x", code=USAGE).stderr, "--for x")
+
+
+def test_export_of_gathers_in_forward():
+    config = {"world_size": 8, "paradigm": "zero1", "device": "sim", "ddp": {"overlap_param_gather": True}, "optimizer": {"name": "adam"},
+              "model": {"preset": "GPTSmall", "dtype": "bf16"}}
+    check("--overlap-param-gather" in run("export", write("x.json", config), "--for", "megatron", code=OK).stdout, config)
+    said = run("export", write("x.json", config), "--for", "deepspeed", code=CONFIG).stderr
+    check("ddp.overlap_param_gather: true; DeepSpeed has no word for that" in said, said)
+    config["ddp"]["overlap"] = False
+    said = run("export", write("x.json", config), "--for", "megatron", code=CONFIG).stderr
+    check("ddp.overlap_param_gather: Megatron-LM has it only with ddp.overlap" in said, said)
 
 
 def test_ranks_in_one_order_are_placed_alike():
