@@ -45,6 +45,8 @@ struct validate_row {
     double attention_rate;               /* of the kernel that the row names, where the profile's is 1; 0: it names none */
     bool whole_gpu;                      /* measured_bytes are nvidia-smi's, not the tensors' alone */
     bool sequence_parallel_open;         /* neither table nor --set gives tensor.sequence_parallel: the default is used */
+    bool recompute_open;                 /* nor what is recomputed: nothing is */
+    bool fp8_open;                       /* in FP8, and nor whether parameters are kept in FP8 alone: in 16 bits, too */
     bool sharing_open;                   /* neither table nor --set says how replicas share the model: each has it whole */
     bool fit_undecided;                  /* sequence_parallel_open, and it decides whether memory suffices; only found with whole steps */
     double predicted_s, predicted_bytes; /* NAN: not known */
@@ -134,9 +136,9 @@ struct validate_choices {
 /* Rows whose table says whether memory sufficed. [measured][predicted], 1: it did not suffice.
  * undecided: not counted there, since the result depends on settings that the table does not
  * have. sharing_open: of those that ran and are predicted not to fit, the ones of which nothing says
- * how ranks share the model. */
+ * how ranks share the model; recompute_open, fp8_open: likewise. */
 struct validate_fits {
-    int rows[2][2], undecided, sharing_open;
+    int rows[2][2], undecided, sharing_open, recompute_open, fp8_open;
 };
 
 /* Rows whose step time is predicted with an error limit for eight of ten, and those whose error is

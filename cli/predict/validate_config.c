@@ -289,19 +289,22 @@ static const char *paradigm_set(const struct validate_system *system)
 }
 
 /* Take the changes of --set. tensor.sequence_parallel is only set for runs whose table does not
- * have it, and a paradigm that the row has been read with is not set again. */
+ * have it, fp8 for runs in FP8, and a paradigm that the row has been read with is not set again. */
 static void take_sets(const struct measured_table *table, const struct validate_system *system, const struct measured_run *run,
                       struct validate_row *row, const char *sets[OPTION_LIST_MAX], struct validate_system *out)
 {
-    static const char key[] = "tensor.sequence_parallel=";
+    static const char key[] = "tensor.sequence_parallel=", fp8[] = "fp8.";
     row->sequence_parallel_open = run->tensor > 1 && !run->sequence_parallel_told;
     out->sets = sets;
     out->set_count = 0;
     for (int i = 0; i < system->set_count; i++) {
         bool tells = strncmp(system->sets[i], key, strlen(key)) == 0;
         bool read = table->paradigm && strncmp(system->sets[i], paradigm_key, strlen(paradigm_key)) == 0;
+        bool matters = run->fp8 || strncmp(system->sets[i], fp8, strlen(fp8)) != 0;
         row->sequence_parallel_open &= !tells;
-        if (!read && (!tells || !run->sequence_parallel_told))
+        row->recompute_open &= strncmp(system->sets[i], "activation=", strlen("activation=")) != 0;
+        row->fp8_open &= strncmp(system->sets[i], "fp8.gather=", strlen("fp8.gather=")) != 0;
+        if (!read && matters && (!tells || !run->sequence_parallel_told))
             sets[out->set_count++] = system->sets[i];
     }
 }
@@ -443,6 +446,8 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->tensor = run.tensor;
     row->kernels = run.kernels;
     row->attention_rate = run.attention_rate;
+    row->recompute_open = !t->is_study && !*measured_text(t, i, COLUMN_RECOMPUTE);
+    row->fp8_open = run.fp8 && !run.fp8_gather;
     row->sharing_open = !t->is_study && !run.sharing_told && run.data > 1;
     row->whole_gpu = strstr(measured_text(t, i, COLUMN_NOTES), "nvidia-smi") != NULL;
     const char *name = run.preset ? run.preset->name : measured_text(t, i, COLUMN_MODEL);

@@ -112,7 +112,10 @@ bool validate_unit_in(const char *name, char *unit, size_t unit_bytes, char *res
             text[strcspn(text, "/")] = '\0';
         if (validate_is_unit(text)) { /* the last one: "Min step time (ms)" */
             snprintf(unit, unit_bytes, "%s", text);
-            snprintf(rest, rest_bytes, "%.*s %s", (int)(word - name), name, word + strlen(text));
+            const char *open = strpbrk(name, "(["), *end = word + strlen(text);
+            if (open && open < word) /* "(seconds per step)", "(mean, s)": all that is between the brackets */
+                end += strcspn(end, ")]");
+            snprintf(rest, rest_bytes, "%.*s %s", (int)((open && open < word ? open : word) - name), name, end);
             found = true;
         }
         word += length;

@@ -35,6 +35,12 @@ static void print_winners(const struct validate_winners *w, FILE *to)
     line_end(&line);
 }
 
+static void print_open(int rows, const char *open, FILE *to)
+{
+    if (rows)
+        line_print(to, "fits or not: %d that ran %s predicted not to, and %s", rows, rows == 1 ? "is" : "are", open);
+}
+
 /* Not printed if the table has no run that ran out of memory. */
 static void print_fits(const struct validate_fits *f, FILE *to)
 {
@@ -45,11 +51,9 @@ static void print_fits(const struct validate_fits *f, FILE *to)
                    "predicted to",
                    right, right + wrong, 100.0 * right / (right + wrong), f->rows[0][0] + f->rows[0][1], f->rows[0][1],
                    f->rows[1][0] + f->rows[1][1], f->rows[1][0]);
-    if (f->sharing_open)
-        line_print(to,
-                   "fits or not: %d that ran %s predicted not to, and nothing says how ranks share the model: a column zero/fsdp would, or "
-                   "--set paradigm=zero1",
-                   f->sharing_open, f->sharing_open == 1 ? "is" : "are");
+    print_open(f->sharing_open, "nothing says how ranks share the model: a column zero/fsdp would, or --set paradigm=zero1", to);
+    print_open(f->recompute_open, "nothing says what is recomputed: a column recompute would, or --set activation=checkpoint", to);
+    print_open(f->fp8_open, "parameters of 16 bits are counted beside those in FP8: --set fp8.gather=true leaves them out", to);
     if (f->undecided)
         line_print(to, "fits or not: %d undecided, since it depends on tensor.sequence_parallel, which neither the table nor --set tells",
                    f->undecided);
@@ -253,10 +257,11 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
         dt_json_object("groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
                        "fastest_configuration: {cells: %d, right: %d, near: %g}, memory_suffices: {measured_yes_predicted_yes: %d, "
                        "measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, measured_no_predicted_no: %d, undecided: %d, "
-                       "sharing_open: %d}, within_error_of_eight: {rows: %d, within: %d}, columns_not_used: %s, contradictions: %p, rows: "
+                       "sharing_open: %d, recompute_open: %d, fp8_open: %d}, within_error_of_eight: {rows: %d, within: %d}, "
+                       "columns_not_used: %s, contradictions: %p, rows: "
                        "%p",
                        groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR,
-                       f->rows[0][0], f->rows[0][1], f->rows[1][0], f->rows[1][1], f->undecided, f->sharing_open, summary->intervals.rows,
-                       summary->intervals.within, rows->unused, contradictions, array),
+                       f->rows[0][0], f->rows[0][1], f->rows[1][0], f->rows[1][1], f->undecided, f->sharing_open, f->recompute_open,
+                       f->fp8_open, summary->intervals.rows, summary->intervals.within, rows->unused, contradictions, array),
         to);
 }

@@ -375,7 +375,11 @@ static void count_fits(const struct validate_rows *rows, struct validate_fits *o
             out->undecided++;
         else
             out->rows[row->measured_fit == VALIDATE_FIT_NOT][row->outcome != VALIDATE_PREDICTED]++;
-        out->sharing_open += row->sharing_open && row->measured_fit == VALIDATE_FIT && row->outcome == VALIDATE_OUT_OF_MEMORY;
+        if (row->measured_fit == VALIDATE_FIT && row->outcome == VALIDATE_OUT_OF_MEMORY) {
+            out->sharing_open += row->sharing_open;
+            out->recompute_open += row->recompute_open;
+            out->fp8_open += row->fp8_open;
+        }
     }
 }
 

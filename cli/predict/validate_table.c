@@ -79,7 +79,7 @@ static const struct column {
     [COLUMN_EXPERT_RANKS] = {.names = {"ep", "ep_size", "expert_parallel", "expert_model_parallel"}},
     [COLUMN_MODEL] = {.names = {"model"}, .needed = OF_STUDY},
     [COLUMN_STEP_S] = {.names = {"step_s", "seconds per step", "step_time", "time per step", "time per global step",
-                                 "elapsed time per step", "train_step_timing"},
+                                 "elapsed time per step", "training step time", "train_step_timing"},
                        .unit = "s"},
     [COLUMN_STEP_MS] = {.names = {"step_ms", "ms per step"}, .unit = "ms"},
     [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens per gpu per second", "throughput (tokens/s/gpu)", "tps/gpu", "tgs"},
@@ -383,6 +383,11 @@ static dt_status check_columns(const struct measured_table *t)
     measured_table_unused(t, unused, sizeof unused);
     for (int c = 0; c < COLUMNS; c++)
         any |= t->columns[c] >= 0;
+    for (int row = 0; row < t->csv.row_count && !any; row++)
+        for (int c = 0; c < COLUMNS; c++)
+            if (is_column(c, dt_csv_field(&t->csv, row, 0)) && isdigit((unsigned char)*dt_csv_field(&t->csv, row, t->csv.column_count > 1)))
+                return dt_fail(DT_ERR_INVALID, "%s:%d: %.64s begins a line: here each run is a line, and its first line names the columns",
+                               t->path, t->csv.lines[row], dt_csv_field(&t->csv, row, 0));
     if (!any)
         return dt_fail(DT_ERR_INVALID,
                        "%s:1: names no column that is known; expected a first line such as "

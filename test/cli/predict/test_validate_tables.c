@@ -133,9 +133,10 @@ static void a_vendors_table(void)
 {
     static const char *const text =
         "Model,#-GPUs,Precision,GBS,MBS,Sequence Length,TP,PP,CP,VP,Tokens / sec / GPU,Model TFLOP / sec / GPU\n"
-        "LLAMA2-13B,16,FP8-CS,128,1,4096,1,4,1,10,8646,754\nLLAMA3-8B,8,FP8-MX,128,1,8192,1,1,2,1,12036,697\n";
-    static const char *const set = "paradigm=zero1";
-    struct validate_system system = {.cluster = "clusters/dgx_h100.json", .sets = &set, .set_count = 1};
+        "LLAMA2-13B,16,FP8-CS,128,1,4096,1,4,1,10,8646,754\nLLAMA3-8B,8,FP8-MX,128,1,8192,1,1,2,1,12036,697\n"
+        "LLAMA3-8B,8,BF16,128,1,8192,1,1,2,1,8000,500\n";
+    static const char *const sets[] = {"paradigm=zero1", "fp8.gather=true", "activation=checkpoint"};
+    struct validate_system system = {.cluster = "clusters/dgx_h100.json", .sets = sets, .set_count = 1};
     struct validate_rows rows;
     char path[64];
     CHECK_OK(read_text_for(&system, text, &rows, path));
@@ -146,6 +147,12 @@ static void a_vendors_table(void)
               first->model.fp8 == DT_FP8_CURRENT && second->model.fp8 == DT_FP8_MXFP8,
           "%s, %d parts, %d chunks", paradigm_name(first->paradigm), first->pipeline.virtual_stages, first->pipeline.chunks);
     CHECK(fabs(rows.rows[0].measured_s - 128 * 4096.0 / (16 * 8646)) < 1e-9, "%g s", rows.rows[0].measured_s);
+    CHECK(rows.rows[0].fp8_open && rows.rows[0].recompute_open && !rows.rows[2].fp8_open, "the table does not say it");
+    validate_rows_finish(&rows);
+    system.set_count = 3;
+    CHECK_OK(read_text_for(&system, text, &rows, path));
+    CHECK(!rows.rows[0].fp8_open && !rows.rows[0].recompute_open && rows.rows[0].experiment.model.fp8_gather && !*rows.rows[2].reason,
+          "a row in BF16 is read without fp8.gather: %s", rows.rows[2].reason);
     validate_rows_finish(&rows);
 }
 
@@ -588,6 +595,8 @@ static void faults(void)
         {"gpus,global_batch,seq\n1,2,3\n", ":1: there is no column layers, nor model with the name of a published one"},
         {"My runs on the new cluster,,\n,,\ngpus,layers,hidden\n8,4,512\n",
          ":1: names no column that is known; expected a first line such as"},
+        {"| Llama 3.1 8b | 8x H100 | 16x H100 |\n|---|---|---|\n| Training step time (seconds per step) | 12.27 | 12.3 |\n",
+         ":3: Training step time (seconds per step) begins a line: here each run is a line"},
         {HEADER, ": no rows"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -612,6 +621,7 @@ static void throughput_in_other_units(void)
                                           {"elapsed_time_per_iteration_ms", "2000"},
                                           {"Time per Global Step (s)", "2"},
                                           {"s/it", "2"},
+                                          {"Training step time (seconds per step)", "2"},
                                           {"Throughput", "16 samp/s"},
                                           {"Throughput", "2048 tokens/s/GPU"},
                                           {"Throughput [tokens/s/GPU]", "\"2,048\""},
