@@ -5,7 +5,7 @@ namespace {
 
 using namespace gpt_cuda;
 
-enum { TABLE_LANES = 32, TABLE_ROWS = 8, TABLE_BLOCKS = 8, TABLE_COLUMNS = 8 };
+enum { TABLE_LANES = 32, TABLE_ROWS = 8, TABLE_BLOCKS = 8, TABLE_COLUMNS = 8, LIST_THREADS = 1024, RANGES_PER_MULTIPROCESSOR = 1 };
 
 /* The rows of a table that this rank has. */
 struct table_part {
@@ -55,8 +55,6 @@ __global__ void __launch_bounds__(TABLE_LANES *TABLE_ROWS, 4)
 /* ---- gradient ---- The rows of dout are listed by token, in rising order. One warp then sums each
  * row of the table in that order: the same bits in every run, without atomics. Floor: dout is read
  * twice (once for each table) and both tables are written. */
-
-enum { LIST_THREADS = 1024, RANGES_PER_MULTIPROCESSOR = 1 };
 
 /* The lists, in scratch memory. */
 struct token_lists {
@@ -222,9 +220,8 @@ dt_status table_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
     size_t d = (size_t)gpt_of(&k->model)->hidden, slices = (d + TABLE_LANES * TABLE_COLUMNS - 1) / (TABLE_LANES * TABLE_COLUMNS);
     if (table_rows == 0) /* a rank may have none of a small table */
         return DT_OK;
-    return for_packs(k->model.dtype, d, {table, a->dout}, [&](auto element, auto n) {
-        using E = decltype(element);
-        return launch("embedding gradient", table_gradient_kernel<E, decltype(n)::value, Rows>,
+    return for_packs(k->model.dtype, d, {table, a->dout}, [&]<typename E, int N>() {
+        return launch("embedding gradient", table_gradient_kernel<E, N, Rows>,
                       dim3(blocks_for(k, table_rows * slices, TABLE_ROWS, TABLE_BLOCKS * 8)), dim3(TABLE_LANES, TABLE_ROWS), 0, stream,
                       (E *)table, (const E *)a->dout, rows, table_rows, (uint32_t)d, a->accumulate, dropout_of(&a->dropout),
                       k->base->cuda_step);
@@ -254,9 +251,8 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_embedding, gpt_embedding)
 {
     row_positions where = positions_of(k, &a->dropout.positions);
     size_t d = (size_t)gpt_of(&k->model)->hidden, rows = a->samples * where.count;
-    return for_packs(k->model.dtype, d, {a->out, a->token_table, a->position_table}, [&](auto element, auto n) {
-        using E = decltype(element);
-        return launch("embedding", embedding_kernel<E, decltype(n)::value>, dim3(blocks_for(k, rows, TABLE_ROWS, TABLE_BLOCKS)),
+    return for_packs(k->model.dtype, d, {a->out, a->token_table, a->position_table}, [&]<typename E, int N>() {
+        return launch("embedding", embedding_kernel<E, N>, dim3(blocks_for(k, rows, TABLE_ROWS, TABLE_BLOCKS)),
                       dim3(TABLE_LANES, TABLE_ROWS), 0, stream, (E *)a->out, a->tokens, (const E *)a->token_table, part_of(a->vocab),
                       (const E *)a->position_table, part_of(a->positions), rows, (uint32_t)d, where, dropout_of(&a->dropout),
                       k->base->cuda_step);

@@ -144,9 +144,7 @@ template <typename Of>
 static dt_status gradient_sums(struct gpt_kernels *k, struct dt_stream *stream, void *dy_to_dx, const void *x, void *sums, void *active,
                                size_t rows, size_t columns, bool accumulate)
 {
-    return for_packs(k->model.dtype, columns, {dy_to_dx, x, active}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->model.dtype, columns, {dy_to_dx, x, active}, [&]<typename E, int N>() {
         gelu_gradient_rows<E, N, Of> source = {(E *)dy_to_dx, (const E *)x, (E *)active, columns};
         return sum_columns<E, N>("gelu gradient", k, stream, source, rows, columns, {{(E *)sums}}, accumulate);
     });

@@ -154,10 +154,9 @@ dt_status queue_gradient(struct gpt_kernels *k, struct dt_stream *stream, const 
 {
     unsigned blocks = blocks_for(k, g.rows * (size_t)g.heads, HEADS_OF_BLOCK, HEAD_BLOCKS);
     DT_TRY(gpt_cuda_scratch(k, blocks * (size_t)g.width * sizeof(float)));
-    return for_packs(k->model.dtype, (size_t)g.width, {g.qkv, g.gain, g.dqkv}, [&](auto element, auto n) {
-        using E = decltype(element);
-        DT_TRY(launch("head norm gradient", head_norm_gradient_kernel<E, decltype(n)::value>, dim3(blocks), dim3(HEAD_THREADS), 0, stream,
-                      g, (float *)k->scratch.data));
+    return for_packs(k->model.dtype, (size_t)g.width, {g.qkv, g.gain, g.dqkv}, [&]<typename E, int N>() {
+        DT_TRY(launch("head norm gradient", head_norm_gradient_kernel<E, N>, dim3(blocks), dim3(HEAD_THREADS), 0, stream, g,
+                      (float *)k->scratch.data));
         return combine_columns<E, 1>("head norm gradient", stream, {{(E *)dgain}}, (const float *)k->scratch.data, blocks, (size_t)g.width,
                                      accumulate);
     });
@@ -173,9 +172,9 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_head_norm, gpt_head_norm)
         return DT_OK;
     head_norm h = {a->qkv, a->q_gain, a->k_gain, a->out, a->rows, (int)a->heads, (int)a->kv_heads, width, a->epsilon};
     size_t items = a->rows * (a->heads + 2 * a->kv_heads);
-    return for_packs(k->model.dtype, (size_t)width, {a->qkv, a->q_gain, a->k_gain, a->out}, [&](auto element, auto n) {
-        return launch("head norm", head_norm_kernel<decltype(element), decltype(n)::value>,
-                      dim3((unsigned)((items + HEADS_OF_BLOCK - 1) / HEADS_OF_BLOCK)), dim3(HEAD_THREADS), 0, stream, h);
+    return for_packs(k->model.dtype, (size_t)width, {a->qkv, a->q_gain, a->k_gain, a->out}, [&]<typename E, int N>() {
+        return launch("head norm", head_norm_kernel<E, N>, dim3((unsigned)((items + HEADS_OF_BLOCK - 1) / HEADS_OF_BLOCK)),
+                      dim3(HEAD_THREADS), 0, stream, h);
     });
 }
 

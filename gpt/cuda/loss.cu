@@ -265,8 +265,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss, gpt_loss)
     DT_TRY(gpt_cuda_scratch(k, a->rows * sizeof(double)));
     size_t most = 0;
     DT_TRY(most_kept_bytes(&most));
-    DT_TRY(for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
+    DT_TRY(for_dtype(k->model.dtype, [&]<typename E>() {
         int vocab = gpt_of(&k->model)->vocab_size;
         size_t bytes = (size_t)vocab * sizeof(E);
         dim3 grid((unsigned)a->rows), block(vocab < MANY * pack_elems<E> ? FEW : MANY);
@@ -286,8 +285,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss, gpt_loss)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss_part, gpt_loss_part)
 {
-    return for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
+    return for_dtype(k->model.dtype, [&]<typename E>() {
         int first = (int)a->vocab.first, vocab = (int)a->vocab.count;
         dim3 grid((unsigned)a->rows), block(vocab < MANY * pack_elems<E> ? FEW : MANY);
         auto kernel = a->sum ? loss_part_kernel<E, true> : loss_part_kernel<E, false>;
@@ -299,8 +297,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_loss_gradient, gpt_loss_gradient)
 {
     DT_TRY(gpt_cuda_scratch(k, a->rows * sizeof(double)));
     double *losses = (double *)k->scratch.data;
-    DT_TRY(for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
+    DT_TRY(for_dtype(k->model.dtype, [&]<typename E>() {
         int first = (int)a->vocab.first, vocab = (int)a->vocab.count;
         dim3 grid((unsigned)a->rows), block(vocab < MANY * pack_elems<E> ? FEW : MANY);
         auto kernel = a->sum ? loss_gradient_kernel<E, true> : loss_gradient_kernel<E, false>;

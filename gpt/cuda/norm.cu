@@ -257,8 +257,7 @@ template <bool RMS> dt_status queue_norm(const struct gpt_kernels *k, struct dt_
 {
     if (a.rows == 0)
         return DT_OK;
-    return for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
+    return for_dtype(k->model.dtype, [&]<typename E>() {
         constexpr int N = pack_elems<E>;
         bool fit = packs_fit<E, N>((size_t)a.d, {a.x, a.gain, a.bias, a.y});
         if (fit && a.d / N <= MOST_PACKS)
@@ -275,8 +274,7 @@ dt_status queue_residual_norm(struct gpt_kernels *k, struct dt_stream *stream, c
 {
     if (a.rows == 0)
         return DT_OK;
-    return for_dtype(k->model.dtype, [&](auto element) -> dt_status {
-        using E = decltype(element);
+    return for_dtype(k->model.dtype, [&]<typename E>() -> dt_status {
         constexpr int N = pack_elems<E>;
         size_t d = (size_t)a.d;
         bool fit = packs_fit<E, N>(d, {a.x, a.gain, a.bias, a.y, sum.residual, sum.branch});
@@ -574,8 +572,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rms_norm, gpt_norm)
 template <bool RMS> static dt_status queue_gradient_of(struct gpt_kernels *k, struct dt_stream *stream, const struct gpt_norm_gradient *a)
 {
     const norm_gradient g = {a->dy, a->x, a->gain, a->mean, a->rstd, a->dx, a->rows, (int)a->d, a->overwrite, nullptr, nullptr};
-    return for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
+    return for_dtype(k->model.dtype, [&]<typename E>() {
         norm_outputs<E, RMS> outputs = {{(E *)a->dgain}};
         if constexpr (!RMS)
             outputs.to[1] = (E *)a->dbias;
@@ -601,8 +598,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_residual_norm, gpt_residual_norm)
 
 extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_norm_branch_gradient, gpt_norm_branch_gradient)
 {
-    return for_dtype(k->model.dtype, [&](auto element) {
-        using E = decltype(element);
+    return for_dtype(k->model.dtype, [&]<typename E>() {
         if (a->norm.mean)
             return queue_branch_gradient<E, false>(k, stream, a, {{(E *)a->dgain, (E *)a->dbias}});
         return queue_branch_gradient<E, true>(k, stream, a, {{(E *)a->dgain}});

@@ -87,9 +87,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_rope, gpt_rope)
     if (a->rows == 0 || a->heads == 0)
         return DT_OK;
     int half = gpt_head_width(&k->model) / 2;
-    return for_packs(k->model.dtype, (size_t)half | a->columns, {a->x}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->model.dtype, (size_t)half | a->columns, {a->x}, [&]<typename E, int N>() {
         size_t items = a->heads * (size_t)(half / N), tiles = (items + ROPE_LANES * ROPE_ACCESSES - 1) / (ROPE_LANES * ROPE_ACCESSES);
         return launch("rope", rope_kernel<E, N>, dim3(blocks_for(k, a->rows, ROPE_ROWS, ROPE_BLOCKS), (unsigned)tiles),
                       dim3(ROPE_LANES, ROPE_ROWS), 0, stream, (E *)a->x, k->rope, a->rows, (int)a->heads, half, a->columns,

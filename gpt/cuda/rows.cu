@@ -52,9 +52,8 @@ dt_status dropout_rows(const char *name, struct gpt_kernels *k, struct dt_stream
                        const void *branch, size_t rows, const struct gpt_dropout *how)
 {
     size_t d = (size_t)gpt_of(&k->model)->hidden;
-    return for_packs(k->model.dtype, d, {out, residual, branch}, [&](auto element, auto n) {
-        using E = decltype(element);
-        return launch(name, dropout_kernel<E, decltype(n)::value, RESIDUAL>, dim3(blocks_for(k, rows, DROPOUT_ROWS, DROPOUT_BLOCKS)),
+    return for_packs(k->model.dtype, d, {out, residual, branch}, [&]<typename E, int N>() {
+        return launch(name, dropout_kernel<E, N, RESIDUAL>, dim3(blocks_for(k, rows, DROPOUT_ROWS, DROPOUT_BLOCKS)),
                       dim3(DROPOUT_LANES, DROPOUT_ROWS), 0, stream, (E *)out, (const E *)residual, (const E *)branch, rows, (uint32_t)d,
                       positions_of(k, &how->positions), dropout_of(how), k->base->cuda_step);
     });
@@ -78,9 +77,8 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_move, gpt_move)
 {
     if (a->rows == 0)
         return DT_OK;
-    return for_packs(k->model.dtype, a->columns | a->from_stride | a->to_stride, {a->from, a->to}, [&](auto element, auto n) {
-        using E = decltype(element);
-        return launch("move", move_kernel<E, decltype(n)::value>, dim3(blocks_for(k, a->rows, DROPOUT_ROWS, DROPOUT_BLOCKS)),
+    return for_packs(k->model.dtype, a->columns | a->from_stride | a->to_stride, {a->from, a->to}, [&]<typename E, int N>() {
+        return launch("move", move_kernel<E, N>, dim3(blocks_for(k, a->rows, DROPOUT_ROWS, DROPOUT_BLOCKS)),
                       dim3(DROPOUT_LANES, DROPOUT_ROWS), 0, stream, (E *)a->to, (const E *)a->from, a->rows, a->columns, a->to_stride,
                       a->from_stride);
     });

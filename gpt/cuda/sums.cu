@@ -25,9 +25,7 @@ extern "C" dt_status gpt_cuda_column_sums(struct gpt_kernels *k, struct dt_strea
 {
     if (rows == 0 || columns == 0)
         return rows == 0 && !accumulate ? dt_cuda_fill(k->base, stream, sums, columns, 0) : DT_OK;
-    return for_packs(k->model.dtype, columns, {x}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->model.dtype, columns, {x}, [&]<typename E, int N>() {
         elements<E, N> source = {(const E *)x, columns};
         return sum_columns<E, N>("column sums", k, stream, source, rows, columns, {{(E *)sums}}, accumulate);
     });

@@ -83,9 +83,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu, gpt_swiglu)
 {
     if (a->rows == 0 || a->f == 0)
         return DT_OK;
-    return for_packs(k->model.dtype, a->f, {a->y, a->hidden, a->up}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->model.dtype, a->f, {a->y, a->hidden, a->up}, [&]<typename E, int N>() {
         return launch("swiglu", swiglu_kernel<E, N>, blocks_of<N>(k, a->rows, a->f), dim3(SWIGLU_LANES, SWIGLU_ROWS), 0, stream, (E *)a->y,
                       (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f), apart_of(a->up, a->f), a->rows, a->f);
     });
@@ -95,9 +93,7 @@ extern "C" GPT_KERNEL_FUNCTION(gpt_cuda_swiglu_gradient, gpt_swiglu_gradient)
 {
     if (a->rows == 0 || a->f == 0)
         return DT_OK;
-    return for_packs(k->model.dtype, a->f, {a->dhidden, a->dy, a->hidden, a->y, a->up}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->model.dtype, a->f, {a->dhidden, a->dy, a->hidden, a->y, a->up}, [&]<typename E, int N>() {
         return launch("swiglu gradient", swiglu_gradient_kernel<E, N>, blocks_of<N>(k, a->rows, a->f), dim3(SWIGLU_LANES, SWIGLU_ROWS), 0,
                       stream, (E *)a->dhidden, (E *)a->y, (const E *)a->dy, (const E *)a->hidden, ups_of<E>(a->hidden, a->up, a->f),
                       apart_of(a->up, a->f), a->rows, a->f);

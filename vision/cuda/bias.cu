@@ -41,9 +41,7 @@ extern "C" dt_status vision_cuda_bias_gradient(struct vision_kernels *k, struct 
                                                size_t channels, bool accumulate)
 {
     row_groups groups = {rows, rows, channels};
-    return for_packs(k->base.dtype, channels, {dy}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->base.dtype, channels, {dy}, [&]<typename E, int N>() {
         float *partials;
         rows_of_gradient<E, N> source = {(const E *)dy, channels};
         DT_TRY((sum_chunks_of<E, rows_of_gradient<E, N>, N>("bias gradient", k, stream, source, groups, 0, &partials)));

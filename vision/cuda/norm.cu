@@ -314,9 +314,7 @@ dt_status find_gradient_sums(struct vision_kernels *k, struct dt_stream *stream,
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_norm, vision_norm)
 {
-    return for_packs(k->base.dtype, a->of.channels, {a->of.x, a->of.residual, a->y}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->base.dtype, a->of.channels, {a->of.x, a->of.residual, a->y}, [&]<typename E, int N>() {
         row_groups groups = groups_of(a->of);
         if (a->part == VISION_NORM_WHOLE)
             DT_TRY((find_statistics<E, N>(k, stream, a->of, a->running, nullptr)));
@@ -332,9 +330,8 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_moments, vision_moments)
     of.samples = of.group = 1;
     of.positions = a->rows;
     of.channels = a->channels;
-    return for_packs(k->base.dtype, of.channels, {of.x}, [&](auto element, auto n) {
-        return find_statistics<decltype(element), decltype(n)::value>(k, stream, of, nullptr, a->moments);
-    });
+    return for_packs(k->base.dtype, of.channels, {of.x},
+                     [&]<typename E, int N>() { return find_statistics<E, N>(k, stream, of, nullptr, a->moments); });
 }
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_join_moments, vision_join_moments)
@@ -344,9 +341,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_join_moments, vision_join_moments)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_norm_gradient, vision_norm_gradient)
 {
-    return for_packs(k->base.dtype, a->of.channels, {a->of.x, a->of.residual, a->dy, a->dx}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->base.dtype, a->of.channels, {a->of.x, a->of.residual, a->dy, a->dx}, [&]<typename E, int N>() {
         row_groups groups = groups_of(a->of);
         float *sums = a->sums;
         if (!sums)
@@ -358,8 +353,8 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_norm_gradient, vision_norm_gradien
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_norm_gradient_sums, vision_norm_gradient)
 {
-    return for_packs(k->base.dtype, a->of.channels, {a->of.x, a->of.residual, a->dy}, [&](auto element, auto n) {
+    return for_packs(k->base.dtype, a->of.channels, {a->of.x, a->of.residual, a->dy}, [&]<typename E, int N>() {
         float *sums;
-        return find_gradient_sums<decltype(element), decltype(n)::value>(k, stream, a, &sums);
+        return find_gradient_sums<E, N>(k, stream, a, &sums);
     });
 }

@@ -225,9 +225,7 @@ __global__ void __launch_bounds__(THREADS)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_max_pool, vision_max_pool)
 {
-    return for_packs(k->base.dtype, (size_t)a->over.in.channels, {a->x, a->y}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->base.dtype, (size_t)a->over.in.channels, {a->x, a->y}, [&]<typename E, int N>() {
         size_t count = elems(a->over.samples, a->over.out) / N;
         return launch("max pool", max_pool_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->y, a->places,
                       (const E *)a->x, a->over, count);
@@ -236,9 +234,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_max_pool, vision_max_pool)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_max_pool_gradient, vision_max_pool_gradient)
 {
-    return for_packs(k->base.dtype, (size_t)a->over.in.channels, {a->dy, a->dx}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->base.dtype, (size_t)a->over.in.channels, {a->dy, a->dx}, [&]<typename E, int N>() {
         size_t count = elems(a->over.samples, a->over.in) / N;
         return launch("max pool gradient", max_pool_gradient_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->dx,
                       (const E *)a->dy, a->places, a->over, count);
@@ -248,8 +244,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_max_pool_gradient, vision_max_pool
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_mean_pool, vision_mean_pool)
 {
     dim3 grid((unsigned)a->samples, (unsigned)((a->channels + POOL_LANES - 1) / POOL_LANES));
-    return for_dtype(k->base.dtype, [&](auto element) {
-        using E = decltype(element);
+    return for_dtype(k->base.dtype, [&]<typename E>() {
         return launch("mean pool", mean_pool_kernel<E>, grid, dim3(POOL_LANES, POOL_ROWS), POOL_ROWS * POOL_LANES * sizeof(float), stream,
                       (E *)a->to, (const E *)a->from, a->positions, a->channels);
     });
@@ -257,9 +252,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_mean_pool, vision_mean_pool)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_mean_pool_gradient, vision_mean_pool)
 {
-    return for_packs(k->base.dtype, a->channels, {a->to, a->from}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->base.dtype, a->channels, {a->to, a->from}, [&]<typename E, int N>() {
         size_t count = a->samples * a->positions * a->channels / N;
         return launch("mean pool gradient", mean_pool_gradient_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->to,
                       (const E *)a->from, a->positions, a->channels, 1 / (float)a->positions, count);
@@ -268,9 +261,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_mean_pool_gradient, vision_mean_po
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_resize, vision_resize)
 {
-    return for_packs(k->base.dtype, (size_t)a->in.channels, {a->to, a->from}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->base.dtype, (size_t)a->in.channels, {a->to, a->from}, [&]<typename E, int N>() {
         size_t count = elems(a->samples, a->out) / N;
         return launch("resize", resize_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->to, (const E *)a->from, a->in,
                       a->out, count);
@@ -279,9 +270,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_resize, vision_resize)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_resize_gradient, vision_resize)
 {
-    return for_packs(k->base.dtype, (size_t)a->in.channels, {a->to, a->from}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->base.dtype, (size_t)a->in.channels, {a->to, a->from}, [&]<typename E, int N>() {
         size_t count = elems(a->samples, a->in) / N;
         return launch("resize gradient", resize_gradient_kernel<E, N>, blocks_of(k, count), dim3(THREADS), 0, stream, (E *)a->to,
                       (const E *)a->from, a->in, a->out, count);

@@ -169,8 +169,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_images, vision_images)
     size_t image = (size_t)a->size * (size_t)a->size * COLOURS, labels = a->samples * a->labels_of_image;
     const struct dt_cuda_step *step = k->base.cuda_step;
     if (a->images)
-        DT_TRY(for_dtype(k->base.dtype, [&](auto element) {
-            using E = decltype(element);
+        DT_TRY(for_dtype(k->base.dtype, [&]<typename E>() {
             if (a->pixels)
                 return launch("pixels", pixels_kernel<E>, blocks_of(k, a->samples * image), dim3(THREADS), 0, stream, (E *)a->images,
                               a->pixels, a->samples, image, a->image_bytes);
@@ -185,9 +184,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_images, vision_images)
 
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_copy_columns, vision_copy_columns)
 {
-    return for_packs(k->base.dtype, a->columns | a->from_stride | a->to_stride, {a->to, a->from}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->base.dtype, a->columns | a->from_stride | a->to_stride, {a->to, a->from}, [&]<typename E, int N>() {
         return launch("copy columns", copy_columns_kernel<E, N>, blocks_of(k, a->rows * a->columns / N), dim3(THREADS), 0, stream,
                       (E *)a->to, (const E *)a->from, a->rows, a->columns, a->to_stride, a->from_stride);
     });
@@ -196,8 +193,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_copy_columns, vision_copy_columns)
 extern "C" VISION_KERNEL_FUNCTION(vision_cuda_dropout, vision_dropout)
 {
     size_t eights = (a->channels + DROPOUT_COLUMNS - 1) / DROPOUT_COLUMNS;
-    return for_dtype(k->base.dtype, [&](auto element) {
-        using E = decltype(element);
+    return for_dtype(k->base.dtype, [&]<typename E>() {
         return launch("dropout", dropout_kernel<E>, blocks_of(k, a->samples * a->positions * eights), dim3(THREADS), 0, stream, (E *)a->to,
                       (const E *)a->from, *a, dt_dropout_threshold(a->probability), dt_dropout_scale(a->probability),
                       (const struct dt_cuda_step *)k->base.cuda_step);
@@ -209,8 +205,7 @@ extern "C" VISION_KERNEL_FUNCTION(vision_cuda_loss, vision_loss)
     unsigned blocks = blocks_for(k->base.multiprocessors, a->rows, LOSS_ROWS, BLOCKS_PER_MULTIPROCESSOR);
     struct dt_cuda_scratch *scratch = &k->backend->scratch;
     DT_TRY(dt_cuda_scratch_reserve(k->base.device, scratch, blocks * sizeof(double)));
-    DT_TRY(for_dtype(k->base.dtype, [&](auto element) {
-        using E = decltype(element);
+    DT_TRY(for_dtype(k->base.dtype, [&]<typename E>() {
         return launch("loss", loss_kernel<E>, dim3(blocks), dim3(LOSS_LANES, LOSS_ROWS), 0, stream, (E *)a->scores, a->labels,
                       (double *)scratch->data, a->rows, a->classes, a->gradient_scale, a->sum,
                       (const struct dt_cuda_step *)k->base.cuda_step);

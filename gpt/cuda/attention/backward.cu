@@ -342,8 +342,7 @@ dt_status launch_keys(struct dt_stream *stream, size_t samples, const attention_
 
 template <typename E> dt_status attention_backward_tensor(struct dt_stream *stream, size_t samples, const attention_backward &a)
 {
-    return for_width(a.shape.width, [&](auto padded) -> dt_status {
-        constexpr int WIDTH = decltype(padded)::value;
+    return for_width(a.shape.width, [&]<int WIDTH>() -> dt_status {
         using tiles = query_tiles<WIDTH>;
         size_t pairs = samples * (size_t)a.shape.heads, row_tiles = (size_t)tiles_of(a.shape.queries, tiles::ROWS);
         DT_TRY(launch("attention gradient", query_gradient_kernel<E, WIDTH>, dim3((unsigned)(row_tiles * pairs)), dim3(ATTENTION_THREADS),

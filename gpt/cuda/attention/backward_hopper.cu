@@ -345,8 +345,7 @@ __global__ void __launch_bounds__(gradient_tiles<WIDTH>::THREADS, 1)
 
 template <typename E> dt_status attention_backward_hopper(struct dt_stream *stream, size_t samples, const attention_backward &a)
 {
-    return for_width(a.shape.width, [&](auto padded) -> dt_status {
-        constexpr int WIDTH = decltype(padded)::value;
+    return for_width(a.shape.width, [&]<int WIDTH>() -> dt_status {
         if constexpr (WIDTH > 128) {
             return dt_fail(DT_ERR_INVALID, "attention gradient: heads of %d columns have no warpgroup kernel", a.shape.width);
         } else {

@@ -190,8 +190,7 @@ template <typename E, int WIDTH, bool WHOLE> __global__ void __launch_bounds__(A
 
 template <typename E> dt_status attention_forward_tensor(struct dt_stream *stream, size_t samples, const attention_forward &a)
 {
-    return for_width(a.shape.width, [&](auto padded) {
-        constexpr int WIDTH = decltype(padded)::value;
+    return for_width(a.shape.width, [&]<int WIDTH>() {
         using tiles = forward_tiles<WIDTH>;
         size_t row_tiles = (size_t)tiles_of(a.shape.queries, tiles::ROWS);
         bool whole = a.shape.queries.half == a.shape.T && a.shape.keys.half == a.shape.T;

@@ -188,8 +188,7 @@ bool attention_fits_hopper(const attention_shape &shape, bool fused)
 
 template <typename E> dt_status attention_forward_hopper(struct dt_stream *stream, size_t samples, const attention_forward &a)
 {
-    return for_width(a.shape.width, [&](auto padded) {
-        constexpr int WIDTH = decltype(padded)::value;
+    return for_width(a.shape.width, [&]<int WIDTH>() {
         if constexpr (WIDTH > 128) {
             return dt_fail(DT_ERR_INVALID, "attention: heads of %d columns have no warpgroup kernel", a.shape.width);
         } else {

@@ -15,8 +15,6 @@
 #include "gpt/cuda/kernels.cuh"
 #include "gpt/cuda/mma.cuh"
 
-#include <type_traits>
-
 namespace gpt_cuda {
 
 enum {
@@ -85,18 +83,18 @@ template <typename E> dt_status attention_backward_hopper(struct dt_stream *stre
 dt_status attention_forward_fp32(struct dt_stream *stream, size_t samples, const attention_forward &a);
 dt_status attention_backward_fp32(struct dt_stream *stream, size_t samples, const attention_backward &a);
 
-/* Call f with the padded width as a type's `value`. */
+/* Call f<WIDTH>() with the padded width. */
 template <typename F> inline dt_status for_width(int width, F f)
 {
     if (width <= 64)
-        return f(std::integral_constant<int, 64>());
+        return f.template operator()<64>();
     if (width <= 80)
-        return f(std::integral_constant<int, 80>());
+        return f.template operator()<80>();
     if (width <= 96)
-        return f(std::integral_constant<int, 96>());
+        return f.template operator()<96>();
     if (width <= 128)
-        return f(std::integral_constant<int, 128>());
-    return f(std::integral_constant<int, ATTENTION_MAX_WIDTH>());
+        return f.template operator()<128>();
+    return f.template operator()<ATTENTION_MAX_WIDTH>();
 }
 
 /* A block's tile: tiles of one head are adjacent in the grid, so that they find the head's rows in

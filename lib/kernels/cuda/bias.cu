@@ -23,9 +23,7 @@ template <typename E, int N> __global__ void repeat_row_kernel(E *to, const E *r
 extern "C" dt_status dt_cuda_repeat_row(struct dt_kernels *k, struct dt_stream *stream, void *to, const void *row, size_t rows,
                                         size_t columns)
 {
-    return for_packs(k->dtype, columns, {to, row}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->dtype, columns, {to, row}, [&]<typename E, int N>() {
         unsigned blocks = blocks_for(k->multiprocessors, rows * columns / N, ROW_THREADS, ROW_BLOCKS);
         return launch("bias", repeat_row_kernel<E, N>, dim3(blocks), dim3(ROW_THREADS), 0, stream, (E *)to, (const E *)row, rows, columns);
     });

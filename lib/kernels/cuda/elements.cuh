@@ -14,7 +14,6 @@
 #include <cuda_runtime.h>
 
 #include <initializer_list>
-#include <type_traits>
 
 #include "lib/kernels/cuda/launch.cuh"
 
@@ -115,25 +114,25 @@ __device__ inline float block_max(float x, float *warps)
 
 /* ---- the element type of an array ---- */
 
-/* Calls f(E()) with the element type of `dtype`. */
+/* Calls f<E>() with the element type of `dtype`. */
 template <typename F> inline dt_status for_dtype(enum dt_dtype dtype, F f)
 {
     switch (dtype) {
-    case DT_FP32: return f(float());
-    case DT_FP16: return f(__half());
-    case DT_BF16: return f(__nv_bfloat16());
+    case DT_FP32: return f.template operator()<float>();
+    case DT_FP16: return f.template operator()<__half>();
+    case DT_BF16: return f.template operator()<__nv_bfloat16>();
     default: return dt_fail(DT_ERR_INVALID, "cuda kernels: %d is no dtype", (int)dtype);
     }
 }
 
-/* Calls f(E(), std::integral_constant<int, N>()) with the element type of `dtype`, and the largest N
- * that packs_fit allows: 16 bytes' elements, or 1. */
+/* Calls f<E, N>() with the element type of `dtype`, and the largest N that packs_fit allows: 16
+ * bytes' elements, or 1. */
 template <typename F> inline dt_status for_packs(enum dt_dtype dtype, size_t stride, std::initializer_list<const void *> bases, F f)
 {
-    return for_dtype(dtype, [&](auto element) {
-        constexpr int N = pack_elems<decltype(element)>;
-        bool fit = packs_fit<decltype(element), N>(stride, bases);
-        return fit ? f(element, std::integral_constant<int, N>()) : f(element, std::integral_constant<int, 1>());
+    return for_dtype(dtype, [&]<typename E>() {
+        constexpr int N = pack_elems<E>;
+        bool fit = packs_fit<E, N>(stride, bases);
+        return fit ? f.template operator()<E, N>() : f.template operator()<E, 1>();
     });
 }
 

@@ -138,8 +138,7 @@ extern "C" dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *str
                                      enum dt_dtype from_dtype, size_t count)
 {
     bool widens = to_dtype == DT_FP32;
-    return for_dtype(widens ? from_dtype : to_dtype, [&](auto element) {
-        using E = decltype(element);
+    return for_dtype(widens ? from_dtype : to_dtype, [&]<typename E>() {
         return widens ? convert<false>("widen", k, stream, (float *)to, (const E *)from, count)
                       : convert<false>("narrow", k, stream, (E *)to, (const float *)from, count);
     });
@@ -148,14 +147,12 @@ extern "C" dt_status dt_cuda_convert(struct dt_kernels *k, struct dt_stream *str
 extern "C" dt_status dt_cuda_add_wide(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */, float *to, enum dt_dtype dtype,
                                       const void *from, size_t count)
 {
-    return for_dtype(dtype, [&](auto element) { return convert<true>("add", k, stream, to, (const decltype(element) *)from, count); });
+    return for_dtype(dtype, [&]<typename E>() { return convert<true>("add", k, stream, to, (const E *)from, count); });
 }
 
 extern "C" dt_status dt_cuda_fill(struct dt_kernels *k, struct dt_stream *stream, void *to, size_t count, float value)
 {
-    return for_packs(k->dtype, 0, {to}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->dtype, 0, {to}, [&]<typename E, int N>() {
         unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, THREADS, BLOCKS_PER_MULTIPROCESSOR);
         return launch("fill", fill_kernel<E, N>, dim3(blocks), dim3(THREADS), 0, stream, (E *)to, count, value);
     });
@@ -167,8 +164,7 @@ extern "C" dt_status dt_cuda_draw(struct dt_kernels *k, struct dt_stream *stream
         return DT_OK;
     size_t run_elems = a->run_elems ? a->run_elems : a->run_done + a->count, runs = (a->run_done + a->count - 1) / run_elems + 1;
     random_runs r = {a->first_element, a->count, runs, run_elems, a->run_done, a->stride_elems};
-    return for_dtype(k->dtype, [&](auto element) {
-        using E = decltype(element);
+    return for_dtype(k->dtype, [&]<typename E>() {
         unsigned blocks = blocks_for(k->multiprocessors, r.runs * r.blocks(), THREADS, BLOCKS_PER_MULTIPROCESSOR);
         return launch("initial weights", draw_kernel<E>, dim3(blocks), dim3(THREADS), 0, stream, (E *)a->to, r, a->seed, a->tensor_id,
                       a->init == DT_INIT_UNIFORM, a->scale);

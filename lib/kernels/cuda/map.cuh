@@ -28,9 +28,7 @@ template <typename Op, typename E, int N> __global__ void __launch_bounds__(MAP_
 template <typename Op>
 dt_status map(const char *name, struct dt_kernels *k, struct dt_stream *stream, void *to, const void *from, size_t count)
 {
-    return for_packs(k->dtype, 0, {to, from}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->dtype, 0, {to, from}, [&]<typename E, int N>() {
         unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, MAP_THREADS, MAP_BLOCKS_PER_MULTIPROCESSOR);
         return launch(name, map_kernel<Op, E, N>, dim3(blocks), dim3(MAP_THREADS), 0, stream, (E *)to, (const E *)from, count);
     });

@@ -318,9 +318,7 @@ extern "C" dt_status dt_cuda_begin_first_step(struct dt_kernels *k, struct dt_st
 extern "C" dt_status dt_cuda_add_squares(struct dt_kernels *k, struct dt_stream *stream, bool /* on_host */, enum dt_dtype dtype,
                                          const void *x, size_t count)
 {
-    return for_packs(dtype, 0, {x}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(dtype, 0, {x}, [&]<typename E, int N>() {
         unsigned blocks = blocks_for(k->multiprocessors, count / N + 1, STEP_THREADS, STEP_BLOCKS);
         blocks = blocks < (unsigned)DT_CUDA_SUMS ? blocks : (unsigned)DT_CUDA_SUMS;
         return launch("squares", squares_kernel<E, N>, dim3(blocks), dim3(STEP_THREADS), 0, stream, (const E *)x, count, k->cuda_step);
@@ -341,9 +339,7 @@ extern "C" dt_status dt_cuda_settle_norm(struct dt_kernels *k, struct dt_stream 
 
 static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
 {
-    return for_packs(k->dtype, 0, {a->params, a->grads}, [&](auto element, auto n) {
-        using E = decltype(element);
-        constexpr int N = decltype(n)::value;
+    return for_packs(k->dtype, 0, {a->params, a->grads}, [&]<typename E, int N>() {
         unsigned blocks = blocks_for(k->multiprocessors, a->count / (size_t)(N * IN_FLIGHT) + 1, STEP_THREADS, STEP_BLOCKS);
         return launch("sgd", sgd_kernel<E, N>, dim3(blocks), dim3(STEP_THREADS), 0, stream, (E *)a->params, (const E *)a->grads, a->count,
                       a->learning_rate, a->gradient_scale, k->cuda_step);
@@ -353,14 +349,13 @@ static dt_status sgd(struct dt_kernels *k, struct dt_stream *stream, const struc
 /* Calls f with the types of parameters and of gradients. */
 template <typename F> static dt_status for_gradients(struct dt_kernels *k, const struct dt_update *a, F f)
 {
-    return for_dtype(k->dtype, [&](auto element) { return a->wide_grads ? f(element, 0.0f) : f(element, element); });
+    return for_dtype(k->dtype,
+                     [&]<typename E>() { return a->wide_grads ? f.template operator()<E, float>() : f.template operator()<E, E>(); });
 }
 
 static dt_status momentum(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
 {
-    return for_gradients(k, a, [&](auto element, auto gradient) {
-        using E = decltype(element);
-        using G = decltype(gradient);
+    return for_gradients(k, a, [&]<typename E, typename G>() {
         constexpr int N = 4;
         sgd_numbers numbers = {a->learning_rate, a->gradient_scale, a->momentum, a->weight_decay};
         bool fits =
@@ -373,9 +368,7 @@ static dt_status momentum(struct dt_kernels *k, struct dt_stream *stream, const 
 
 static dt_status adam(struct dt_kernels *k, struct dt_stream *stream, const struct dt_update *a)
 {
-    return for_gradients(k, a, [&](auto element, auto gradient) {
-        using E = decltype(element);
-        using G = decltype(gradient);
+    return for_gradients(k, a, [&]<typename E, typename G>() {
         constexpr int N = 4;
         adam_arrays<E, G> arrays = {(E *)a->params, (const G *)a->grads, a->first_moment, a->second_moment, a->master};
         adam_numbers numbers = {a->learning_rate,
