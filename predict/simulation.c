@@ -81,7 +81,7 @@ static dt_status measure_work(struct simulated_role *role, struct simulated_work
     DT_TRY(dt_allocated(moments, "no host memory for %u events", program->event_count));
     out->compute_s = add_up(program, moments);
     dt_sim_replayed(role->device, moments);
-    dt_status status = trainer_times(role->trainer, &times);
+    dt_status status = timeline_collect(trainer_timeline(role->trainer), &times);
     out->forward_s = status == DT_OK ? 1e-9 * (double)times.phase_ns[TIMELINE_FORWARD] : 0;
     free(moments);
     return status;
@@ -254,9 +254,9 @@ static dt_status times_of_rank(const struct replay *replay, const struct simulat
         moments[event] = (struct dt_sim_moment){dt_sim_engine_event_s(replay->engine, place, event),
                                                 dt_sim_engine_event_idle(replay->engine, place, event)};
     dt_sim_replayed(role->device, moments);
-    DT_TRY(trainer_times(role->trainer, &out->times.timeline));
+    DT_TRY(timeline_collect(trainer_timeline(role->trainer), &out->times.timeline));
     double all_s = (double)out->times.timeline.all_ns * 1e-9, rest_s = fmax(step->end_s - step->begin_s - all_s, 0);
-    out->times.own_s = all_s + fmin(fmax(dt_sim_event_s(trainer_begin(role->trainer)) - step->begin_s, 0), rest_s);
+    out->times.own_s = all_s + fmin(fmax(dt_sim_event_s(timeline_begin(trainer_timeline(role->trainer))) - step->begin_s, 0), rest_s);
     if (trainer_messages_limit(role->trainer) == 0)
         return DT_OK;
     DT_TRY(trainer_messages(role->trainer, true, &out->sent));

@@ -58,9 +58,9 @@ struct run {
 static dt_status keep_step(struct run *r, double own_s, struct kept_step *out)
 {
     out->times.own_s = own_s;
-    out->times.data_s = trainer_data_s(r->trainer);
+    out->times.data_s = trainer_result(r->trainer).data_s;
     trainer_traffic(r->trainer, &out->traffic);
-    DT_TRY(trainer_times(r->trainer, &out->times.timeline));
+    DT_TRY(timeline_collect(trainer_timeline(r->trainer), &out->times.timeline));
     if (trainer_messages_limit(r->trainer) == 0)
         return DT_OK;
     DT_TRY(trainer_messages(r->trainer, true, &out->sent));
@@ -79,13 +79,12 @@ static dt_status keep(double **list, int count, double value)
 static dt_status keep_norm(struct run *r, bool *skipped)
 {
     struct measure_result *result = r->result;
-    struct dt_norm_state norm;
-    *skipped = false;
-    if (!trainer_norm(r->trainer, &norm))
+    struct trainer_result made = trainer_result(r->trainer);
+    *skipped = made.has_norm && made.norm.skips;
+    if (!made.has_norm)
         return DT_OK;
-    *skipped = norm.skips;
-    DT_TRY(keep(&result->gradient_norms, result->losses_done, (double)norm.norm));
-    return keep(&result->loss_scales, result->losses_done, (double)norm.used_scale);
+    DT_TRY(keep(&result->gradient_norms, result->losses_done, (double)made.norm.norm));
+    return keep(&result->loss_scales, result->losses_done, (double)made.norm.used_scale);
 }
 
 /* Run one step on this rank. last: everything that it has begun must be complete afterwards. */
@@ -96,12 +95,10 @@ static dt_status make_step(struct run *r, int index, bool last, struct kept_step
     DT_TRY(trainer_step(r->trainer, r->checkpoints.first_step + index));
     DT_TRY(last ? trainer_synchronize(r->trainer) : trainer_synchronize_step(r->trainer));
     dt_range_pop();
-    *report = (struct step_report){.own_s = dt_clock_s() - start};
-    report->has_loss = trainer_has_loss(r->trainer);
-    report->loss = report->has_loss > 0 ? trainer_loss(r->trainer) : 0;
-    report->stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
-    report->overflows = (double)trainer_overflows(r->trainer);
-    report->data_s = trainer_data_s(r->trainer);
+    double own_s = dt_clock_s() - start;
+    struct trainer_result made = trainer_result(r->trainer);
+    bool stop = r->hooks->stop_requested && r->hooks->stop_requested(r->hooks->context);
+    *report = (struct step_report){own_s, made.loss, made.has_loss, stop, (double)made.overflows, made.data_s};
     return kept ? keep_step(r, report->own_s, kept) : DT_OK;
 }
 
@@ -115,7 +112,7 @@ static dt_status share_step(struct run *r, int index, struct step_report *report
         struct step_report sums, highest;
     } all;
     report->overflows += (double)trainer_late_overflows(r->trainer, index);
-    DT_TRY(trainer_reduce_numbers(r->trainer, (const double *)report, REPORT_NUMBERS, (double *)&all));
+    DT_TRY(dt_comm_reduce_numbers(r->world, (const double *)report, REPORT_NUMBERS, trainer_network(r->trainer), (double *)&all));
     double slowest = late ? all.sums.own_s / dt_comm_size(r->world) : all.highest.own_s, loss = all.sums.loss / all.sums.has_loss;
     r->stop |= all.highest.stop > 0;
     result->metrics.reading_s += all.highest.data_s;
@@ -134,6 +131,22 @@ static dt_status share_step(struct run *r, int index, struct step_report *report
     return DT_OK;
 }
 
+/* Sample numbers have 32 bits: a warm-up by time ends before they overflow
+ * (schedules/config/check.c limits the steps of a config). */
+static bool has_samples(const struct measure_result *result, const struct experiment *e)
+{
+    double steps = (double)result->losses_done + e->steps.timed + 1;
+    return steps * (double)experiment_global_batch(e) < 0x1p32 && steps < INT_MAX;
+}
+
+/* Whether the next step is a timed one. The result is the same on all ranks, since they know the
+ * same of earlier steps. */
+static bool is_warm(const struct measure_result *result, const struct experiment *e)
+{
+    return result->losses_done - result->steps_done >= e->steps.warmup &&
+           (result->warmup_s >= e->steps.warmup_s || !has_samples(result, e));
+}
+
 /* Number of steps between two exchanges: one; with late updates as many as are remembered, but not
  * across the end of the warm-up. */
 static int steps_at_once(const struct run *r, bool timed)
@@ -148,13 +161,13 @@ static int steps_at_once(const struct run *r, bool timed)
 static dt_status run_some_steps(struct run *r)
 {
     struct measure_result *result = r->result;
-    bool timed = measure_is_warm(result, r->experiment);
+    bool timed = is_warm(result, r->experiment);
     int count = steps_at_once(r, timed), first = result->losses_done;
     struct step_report reports[DP_LATE_STEPS];
     struct kept_step *kept = timed ? &r->kept[result->steps_done] : NULL;
     /* Work between steps, such as rank 0's output, must not become waiting time of the other ranks
      * in the step. */
-    DT_TRY(trainer_start_together(r->trainer));
+    DT_TRY(dt_comm_start_together(r->world, trainer_network(r->trainer)));
     for (int i = 0; i < count; i++)
         DT_TRY(make_step(r, first + i, i + 1 == count, kept ? kept + i : NULL, &reports[i]));
     for (int i = 0; i < count; i++)
@@ -310,7 +323,7 @@ static dt_status run_steps(struct run *r, struct dt_device *device, struct step_
     bool begun = false;
     result->metrics.reading_s = 0;
     while (result->steps_done < timed && !r->stop) {
-        if (!begun && measure_is_warm(result, r->experiment)) {
+        if (!begun && is_warm(result, r->experiment)) {
             begun = true;
             DT_TRY(begin_conditions(r, device));
         }
@@ -381,23 +394,9 @@ bool measure_ended_together(dt_status status, const struct measure_result *resul
     return status == DT_OK || status == DT_ERR_INTERRUPTED || status == DT_ERR_INVALID || agreed;
 }
 
-/* Sample numbers have 32 bits: a warm-up by time ends before they overflow
- * (schedules/config/check.c limits the steps of a config). */
-static bool has_samples(const struct measure_result *result, const struct experiment *e)
-{
-    double steps = (double)result->losses_done + e->steps.timed + 1;
-    return steps * (double)experiment_global_batch(e) < 0x1p32 && steps < INT_MAX;
-}
-
-bool measure_is_warm(const struct measure_result *result, const struct experiment *e)
-{
-    return result->losses_done - result->steps_done >= e->steps.warmup &&
-           (result->warmup_s >= e->steps.warmup_s || !has_samples(result, e));
-}
-
 dt_status measure_result_add_step(struct measure_result *result, const struct experiment *e, double seconds, double loss)
 {
-    bool timed = measure_is_warm(result, e);
+    bool timed = is_warm(result, e);
     DT_TRY(keep(&result->losses, result->losses_done, loss));
     result->losses_done++;
     if (timed)

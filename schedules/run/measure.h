@@ -63,7 +63,4 @@ bool measure_ended_together(dt_status status, const struct measure_result *resul
 /* Record one more step, which took the slowest rank `seconds`: a warm-up step or a timed one.
  * Errors: DT_ERR_HOST_MEMORY. */
 dt_status measure_result_add_step(struct measure_result *result, const struct experiment *experiment, double seconds, double loss);
-/* Whether the next step is a timed one. The result is the same on all ranks, since they know the
- * same of earlier steps. */
-bool measure_is_warm(const struct measure_result *result, const struct experiment *experiment);
 void measure_result_finish(struct measure_result *result);

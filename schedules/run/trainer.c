@@ -198,7 +198,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
     const struct order_shape *order = &t->order.shape;
     t->settled = norm_before_steps(e);
     if (norm_is_needed(e))
-        DT_TRY(norm_create(e, t->stage, device, t->mesh.world, t->compute, &t->norm));
+        DT_TRY(norm_create(e, t->stage, t->mesh.world, t->compute, &t->norm));
     struct dp_setup dp = {
         .experiment = e,
         .stage = t->stage,
@@ -289,7 +289,6 @@ dt_status trainer_create(const struct experiment *experiment, struct dt_device *
     if (options)
         t->options = *options;
     t->family = experiment->model.family;
-    t->loss = NAN;
     const char *none = trainer_no_graph(experiment);
     if (dt_device_captures(device))
         snprintf(t->graph_text, sizeof t->graph_text, "%s", none ? none : "a step is captured from the third on");
@@ -316,12 +315,7 @@ void trainer_destroy(struct trainer *t)
 {
     if (!t)
         return;
-    if (t->compute)
-        dt_stream_synchronize(t->compute);
-    if (t->network)
-        dt_stream_synchronize(t->network);
-    if (t->tensor)
-        dt_stream_synchronize(t->tensor);
+    streams_synchronize((struct dt_stream *[]){t->compute, t->network, t->tensor}, 3);
     offload_synchronize(&t->offload);
     dt_graph_destroy(t->graph);
     checkpoint_copy_destroy(t->copy, t->compute);
@@ -343,11 +337,6 @@ void trainer_destroy(struct trainer *t)
     dt_kernels_destroy(t->kernels);
     tuning_finish(&t->tuning);
     free(t);
-}
-
-double trainer_data_s(const struct trainer *t)
-{
-    return t->batches.waited_s;
 }
 
 const char *trainer_graph(const struct trainer *t)
@@ -529,14 +518,9 @@ dt_status trainer_traced_step(struct trainer *t, int step, struct dt_spans_recor
     return status;
 }
 
-dt_status trainer_start_together(struct trainer *t)
+struct dt_stream *trainer_network(const struct trainer *t)
 {
-    return dt_comm_start_together(t->mesh.world, t->network);
-}
-
-dt_status trainer_reduce_numbers(struct trainer *t, const double *mine, int count, double *sums_and_highest)
-{
-    return dt_comm_reduce_numbers(t->mesh.world, mine, count, t->network, sums_and_highest);
+    return t->network;
 }
 
 dt_status trainer_synchronize(struct trainer *t)
@@ -564,11 +548,6 @@ uint64_t trainer_late_overflows(const struct trainer *t, int step)
     return t->dp->updates_late ? t->dp->late_overflows[step % DP_LATE_STEPS] : 0;
 }
 
-bool trainer_has_loss(const struct trainer *t)
-{
-    return t->stage->last;
-}
-
 void trainer_traffic(const struct trainer *t, struct step_traffic *out)
 {
     *out = t->traffic;
@@ -584,30 +563,21 @@ const struct dt_stage *trainer_stage(const struct trainer *t)
     return t->stage;
 }
 
-double trainer_loss(const struct trainer *t)
+struct trainer_result trainer_result(const struct trainer *t)
 {
-    return t->loss;
+    return (struct trainer_result){
+        .data_s = t->batches.waited_s,
+        .has_loss = t->stage->last,
+        .loss = t->stage->last ? t->loss : 0,
+        .overflows = t->dp->repeats_updates ? 0 : t->overflows,
+        .has_norm = t->norm,
+        .norm = t->settled,
+    };
 }
 
-uint64_t trainer_overflows(const struct trainer *t)
+const struct timeline *trainer_timeline(const struct trainer *t)
 {
-    return t->dp->repeats_updates ? 0 : t->overflows;
-}
-
-bool trainer_norm(const struct trainer *t, struct dt_norm_state *out)
-{
-    *out = t->settled;
-    return t->norm;
-}
-
-dt_status trainer_times(const struct trainer *t, struct timeline_times *out)
-{
-    return timeline_collect(t->timeline, out);
-}
-
-const struct dt_event *trainer_begin(const struct trainer *t)
-{
-    return timeline_begin(t->timeline);
+    return t->timeline;
 }
 
 dt_status trainer_messages(const struct trainer *t, bool sent, struct step_messages *out)

@@ -49,8 +49,6 @@ dt_status trainer_checkpoint_size(struct trainer *trainer, struct checkpoint_siz
  * samples come from a file, the call waits until they are read; the step before must be
  * synchronized, since both use the same buffer. */
 dt_status trainer_step(struct trainer *trainer, int step);
-/* How long this step has waited for its samples before it was queued. */
-double trainer_data_s(const struct trainer *trainer);
 /* How steps are queued: "replayed" as a graph, "off" if the experiment says so, or the reason why
  * not; "" if the device has no graphs. */
 const char *trainer_graph(const struct trainer *trainer);
@@ -71,11 +69,8 @@ dt_status trainer_list_products(struct trainer *trainer, struct dt_tuning *tunin
 /* The same step, queued action by action and traced: *out gets the spans, phases first. Waits
  * before and after. */
 dt_status trainer_traced_step(struct trainer *trainer, int step, struct dt_spans_recorded *out);
-/* Between steps, after trainer_synchronize: return at about the same moment on all ranks
- * (dt_comm_start_together). */
-dt_status trainer_start_together(struct trainer *trainer);
-/* At the same point: reduce every rank's numbers of the step (dt_comm_reduce_numbers). */
-dt_status trainer_reduce_numbers(struct trainer *trainer, const double *mine, int count, double *sums_and_highest);
+/* The stream of the data-parallel mode's collectives, for exchanges between steps. */
+struct dt_stream *trainer_network(const struct trainer *trainer);
 /* Wait for all queued work; returns the first failure. */
 dt_status trainer_synchronize(struct trainer *trainer);
 /* Whether updates of a step run during later steps (schedules/data_parallel/late.h). For this case:
@@ -93,21 +88,20 @@ const struct dt_stage *trainer_stage(const struct trainer *trainer);
  * the captured step. */
 void trainer_traffic(const struct trainer *trainer, struct step_traffic *out);
 
-/* After a step and trainer_synchronize: its loss, the mean over this replica's samples, on the
- * pipeline's last stage (NaN elsewhere; 0 on sim), and the number of parameters that its updates
- * have left out because of a gradient that was not finite; each is counted on one rank only. */
-bool trainer_has_loss(const struct trainer *trainer); /* it is of the last stage */
-double trainer_loss(const struct trainer *trainer);
-uint64_t trainer_overflows(const struct trainer *trainer);
-/* The norm of the step's gradients, the same on all ranks. Returns false if the experiment does not
- * need it. */
-bool trainer_norm(const struct trainer *trainer, struct dt_norm_state *out);
+/* Of a step, after trainer_synchronize. */
+struct trainer_result {
+    double data_s;      /* how long the step has waited for its samples before it was queued */
+    bool has_loss;      /* this rank has the pipeline's last stage */
+    double loss;        /* the mean over this replica's samples; 0 on other stages, and on sim */
+    uint64_t overflows; /* parameters that updates left out because of a gradient that was not finite: each counts on one rank only */
+    bool has_norm;      /* the experiment needs the norm of the step's gradients: */
+    struct dt_norm_state norm; /* the same on all ranks */
+};
+struct trainer_result trainer_result(const struct trainer *trainer);
 
 /* How the compute stream's time was spent, as input of schedules/step/step_times.h: the timeline,
- * its first mark, and the messages of a pipeline, sorted; the caller frees messages->all, also
- * after a failure. */
-dt_status trainer_times(const struct trainer *trainer, struct timeline_times *out);
-const struct dt_event *trainer_begin(const struct trainer *trainer);
+ * and the messages of a pipeline, sorted; the caller frees messages->all, also after a failure. */
+const struct timeline *trainer_timeline(const struct trainer *trainer);
 dt_status trainer_messages(const struct trainer *trainer, bool sent, struct step_messages *out);
 /* The largest number of messages that a rank sends in a step, 0 without a pipeline; and the ranks
  * that send messages to `rank`: with two stages the same rank twice. */
