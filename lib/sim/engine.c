@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dt_status no_memory(void)
+static dt_status allocated(bool memory)
 {
-    return dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for the ranks and their messages");
+    return memory ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for the ranks and their messages");
 }
 
 /* ---- setting up ---- */
@@ -18,8 +18,7 @@ dt_status dt_sim_engine_create(int ranks, struct dt_sim_network *network, const 
 {
     struct dt_sim_engine *e = calloc(1, sizeof *e);
     *out = NULL;
-    if (!e)
-        return no_memory();
+    DT_TRY(allocated(e));
     e->network = network;
     e->transport = *transport;
     e->collector = collector ? *collector : (struct dt_sim_collector){0};
@@ -31,7 +30,7 @@ dt_status dt_sim_engine_create(int ranks, struct dt_sim_network *network, const 
     e->buckets = calloc(e->bucket_count, sizeof *e->buckets);
     if (!e->ranks || !e->runnable || !e->buckets) {
         dt_sim_engine_destroy(e);
-        return no_memory();
+        return allocated(false);
     }
     *out = e;
     return DT_OK;
@@ -75,7 +74,7 @@ void dt_sim_engine_destroy(struct dt_sim_engine *e)
 static dt_status check_ranks(const struct dt_sim_engine *e, const char *name, const int *ranks, int count)
 {
     DT_FREED bool *seen = calloc((size_t)e->rank_count, sizeof *seen);
-    DT_TRY(seen ? DT_OK : no_memory());
+    DT_TRY(allocated(seen));
     for (int i = 0; i < count; i++) {
         if (ranks[i] < 0 || ranks[i] >= e->rank_count)
             return dt_fail(DT_ERR_INVALID, "simulation: communicator %s has rank %d of %d", name, ranks[i], e->rank_count);
@@ -91,17 +90,15 @@ dt_status dt_sim_engine_add_group(struct dt_sim_engine *e, const char *name, con
     if (count < 1)
         return dt_fail(DT_ERR_INVALID, "simulation: communicator %s has no ranks", name);
     DT_TRY(check_ranks(e, name, ranks, count));
-    if (!DT_ROOM(e->groups, e->group_count, e->group_room))
-        return no_memory();
+    DT_TRY(allocated(DT_ROOM(e->groups, e->group_count, e->group_room)));
     struct group *g = calloc(1, sizeof *g);
-    if (!g)
-        return no_memory();
+    DT_TRY(allocated(g));
     g->name = strdup(name);
     g->ranks = malloc((size_t)count * sizeof *g->ranks);
     g->arrivals = calloc((size_t)count, sizeof *g->arrivals);
     if (!g->name || !g->ranks || !g->arrivals) {
         destroy_group(g);
-        return no_memory();
+        return allocated(false);
     }
     memcpy(g->ranks, ranks, (size_t)count * sizeof *ranks);
     g->count = count;
@@ -152,8 +149,7 @@ dt_status dt_sim_engine_set_program(struct dt_sim_engine *e, int number, const s
     rank->seats = calloc((size_t)program->slot_count + 1, sizeof *rank->seats);
     rank->event_s = malloc(((size_t)program->event_count + 1) * sizeof *rank->event_s);
     rank->event_idle = calloc((size_t)program->event_count + 1, sizeof *rank->event_idle);
-    if (!rank->streams || !rank->seats || !rank->event_s || !rank->event_idle)
-        return no_memory();
+    DT_TRY(allocated(rank->streams && rank->seats && rank->event_s && rank->event_idle));
     for (uint32_t i = 0; i < program->event_count; i++)
         rank->event_s[i] = NAN;
     for (int s = 0; s < program->slot_count; s++)
@@ -170,9 +166,8 @@ static dt_status new_activity(struct dt_sim_engine *e, struct activity activity,
     } else {
         if (e->activity_count == e->activity_room) {
             uint32_t room = e->activity_room ? 2 * e->activity_room : 64;
-            if (!dt_resize(&e->activities, room * sizeof *e->activities) ||
-                !dt_resize(&e->free_activities, room * sizeof *e->free_activities))
-                return no_memory();
+            DT_TRY(allocated(dt_resize(&e->activities, room * sizeof *e->activities) &&
+                             dt_resize(&e->free_activities, room * sizeof *e->free_activities)));
             e->activity_room = room;
         }
         *out = e->activity_count++;
@@ -362,8 +357,7 @@ static dt_status add_waiting(struct dt_sim_engine *e, struct waiting mine)
     if (number) {
         e->free_waiting = e->waiting[number - 1].next;
     } else {
-        if (!DT_ROOM(e->waiting, e->waiting_count, e->waiting_room))
-            return no_memory();
+        DT_TRY(allocated(DT_ROOM(e->waiting, e->waiting_count, e->waiting_room)));
         number = ++e->waiting_count;
     }
     uint32_t *link = &e->buckets[bucket_of(e, mine.group, mine.from, mine.to)];
@@ -429,8 +423,7 @@ static dt_status issue(struct rank *rank, const struct dt_sim_op *op)
     if (s->issued - s->done == s->room) {
         uint32_t room = s->room ? 2 * s->room : 16;
         double *grown = malloc(room * sizeof *grown);
-        if (!grown)
-            return no_memory();
+        DT_TRY(allocated(grown));
         for (uint32_t i = s->done; i != s->issued; i++)
             grown[i & (room - 1)] = s->issued_s[i & (s->room - 1)];
         free(s->issued_s);

@@ -72,15 +72,15 @@ static inline bool link_constrains(const struct link *link)
     return link->crowd > 1 && link->demand > link_capacity(link) * (1 + 1e-9);
 }
 
-static dt_status no_memory(void)
+static dt_status allocated(bool memory)
 {
-    return dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for the network");
+    return memory ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for the network");
 }
 
 dt_status dt_sim_network_create(struct dt_sim_network **out)
 {
     *out = calloc(1, sizeof **out);
-    return *out ? DT_OK : no_memory();
+    return allocated(*out);
 }
 
 void dt_sim_network_destroy(struct dt_sim_network *n)
@@ -105,9 +105,8 @@ dt_status dt_sim_network_add_link(struct dt_sim_network *n, double capacity, uin
 {
     if (!(capacity > 0) || !isfinite(capacity))
         return dt_fail(DT_ERR_INVALID, "simulation: a link of %g bytes/s", capacity);
-    if (!DT_ROOM(n->links, n->link_count, n->link_room) ||
-        !dt_resize(&n->dirty, n->link_room * sizeof *n->dirty)) /* at most all links are dirty */
-        return no_memory();
+    DT_TRY(allocated(DT_ROOM(n->links, n->link_count, n->link_room)));
+    DT_TRY(allocated(dt_resize(&n->dirty, n->link_room * sizeof *n->dirty))); /* at most all links are dirty */
     n->links[n->link_count] = (struct link){.capacity = capacity};
     *out_link = n->link_count++;
     return DT_OK;
@@ -128,8 +127,7 @@ static dt_status enter_link(struct dt_sim_network *n, uint32_t number, uint32_t 
 {
     struct flow *f = &n->flows[number];
     struct link *l = &n->links[f->spec.uses[use].link];
-    if (!DT_ROOM(l->flows, l->flow_count, l->flow_room))
-        return no_memory();
+    DT_TRY(allocated(DT_ROOM(l->flows, l->flow_count, l->flow_room)));
     l->flows[l->flow_count] = (struct passage){number, use};
     f->places[use] = l->flow_count++;
     l->crowd += 1 + f->spec.uses[use].others;
@@ -158,12 +156,11 @@ static dt_status new_flow(struct dt_sim_network *n, uint32_t *out)
         return DT_OK;
     }
     uint32_t room = n->flow_room;
-    if (!DT_ROOM(n->flows, n->flow_count, n->flow_room))
-        return no_memory();
+    DT_TRY(allocated(DT_ROOM(n->flows, n->flow_count, n->flow_room)));
     if (room != n->flow_room &&
         (!dt_resize(&n->free_flows, n->flow_room * sizeof *n->free_flows) || !dt_resize(&n->reached, n->flow_room * sizeof *n->reached))) {
         n->flow_room = room;
-        return no_memory();
+        return allocated(false);
     }
     n->flows[n->flow_count] = (struct flow){0};
     *out = n->flow_count++;
@@ -197,8 +194,7 @@ dt_status dt_sim_network_start(struct dt_sim_network *n, double now_s, const str
 
     struct flow *f = &n->flows[number];
     uint32_t *places = f->place_room >= spec->use_count ? f->places : realloc(f->places, spec->use_count * sizeof *places);
-    if (!places && spec->use_count)
-        return no_memory();
+    DT_TRY(allocated(places || spec->use_count == 0));
     f->places = places;
     f->place_room = f->place_room > spec->use_count ? f->place_room : spec->use_count;
     f->spec = *spec;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dt_status no_memory(void)
+static dt_status allocated(bool memory)
 {
-    return dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for a rank's program");
+    return memory ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for a rank's program");
 }
 
 const char *dt_sim_collective_name(enum dt_sim_collective kind)
@@ -29,14 +29,13 @@ dt_status dt_sim_program_create(bool coalesce, struct dt_sim_program **out)
 {
     struct dt_sim_program *p = calloc(1, sizeof *p);
     *out = NULL;
-    if (!p)
-        return no_memory();
+    DT_TRY(allocated(p));
     p->coalesce = coalesce;
     p->label_room = 16;
     p->labels = calloc(p->label_room, sizeof *p->labels);
     if (!p->labels || !(p->labels[0] = strdup(""))) {
         dt_sim_program_destroy(p);
-        return no_memory();
+        return allocated(false);
     }
     p->label_count = 1;
     *out = p;
@@ -68,19 +67,16 @@ dt_status dt_sim_program_add_stream(struct dt_sim_program *p, const char *name, 
 {
     if (p->stream_count == DT_SIM_MAX_STREAMS)
         return dt_fail(DT_ERR_INVALID, "simulation: stream %s is one more than the %d of a rank", name, DT_SIM_MAX_STREAMS);
-    if (!DT_ONE_MORE(p->stream_names, p->stream_count))
-        return no_memory();
+    DT_TRY(allocated(DT_ONE_MORE(p->stream_names, p->stream_count)));
     p->stream_names[p->stream_count] = strdup(name);
-    if (!p->stream_names[p->stream_count])
-        return no_memory();
+    DT_TRY(allocated(p->stream_names[p->stream_count]));
     *out_stream = p->stream_count++;
     return DT_OK;
 }
 
 dt_status dt_sim_program_add_slot(struct dt_sim_program *p, int *out_slot)
 {
-    if (!DT_ONE_MORE(p->slot_order, p->slot_count))
-        return no_memory();
+    DT_TRY(allocated(DT_ONE_MORE(p->slot_order, p->slot_count)));
     p->slot_order[p->slot_count] = 0;
     *out_slot = p->slot_count++;
     return DT_OK;
@@ -112,13 +108,11 @@ static dt_status intern(struct dt_sim_program *p, const char *label, uint32_t *o
             return DT_OK;
         }
     if (p->label_count == p->label_room) {
-        if (!dt_resize(&p->labels, 2 * (size_t)p->label_room * sizeof *p->labels))
-            return no_memory();
+        DT_TRY(allocated(dt_resize(&p->labels, 2 * (size_t)p->label_room * sizeof *p->labels)));
         p->label_room *= 2;
     }
     p->labels[p->label_count] = strdup(label);
-    if (!p->labels[p->label_count])
-        return no_memory();
+    DT_TRY(allocated(p->labels[p->label_count]));
     *out = *place = p->label_count++;
     return DT_OK;
 }
@@ -141,8 +135,7 @@ static dt_status append(struct dt_sim_program *p, struct dt_sim_op op, const cha
     DT_TRY(check_open(p, op.stream, op.amount));
     if (op.stream == DT_SIM_ON_HOST && !hosts)
         return dt_fail(DT_ERR_INVALID, "simulation: work, waits and messages need a stream");
-    if (!DT_ROOM(p->ops, p->op_count, p->op_room))
-        return no_memory();
+    DT_TRY(allocated(DT_ROOM(p->ops, p->op_count, p->op_room)));
     DT_TRY(intern(p, label, &op.label));
     op.host_s = p->pending_host_s;
     op.lead_s = op.host_s + op.amount;
@@ -211,8 +204,7 @@ static dt_status begin_pass(struct dt_sim_program *p, struct dt_sim_pass next)
         p->passes[p->pass_count - 1] = next;
         return DT_OK;
     }
-    if (!DT_ROOM(p->passes, p->pass_count, p->pass_room))
-        return no_memory();
+    DT_TRY(allocated(DT_ROOM(p->passes, p->pass_count, p->pass_room)));
     p->passes[p->pass_count++] = next;
     return DT_OK;
 }
@@ -375,8 +367,7 @@ dt_status dt_sim_program_finish(struct dt_sim_program *p)
     p->stream_op_count = calloc(streams, sizeof *p->stream_op_count);
     p->stream_ops = calloc(streams, sizeof *p->stream_ops);
     p->works = calloc(streams, sizeof *p->works);
-    if (!p->stream_op_count || !p->stream_ops || !p->works)
-        return no_memory();
+    DT_TRY(allocated(p->stream_op_count && p->stream_ops && p->works));
     for (size_t i = 0; i < p->op_count; i++)
         if (p->ops[i].stream != DT_SIM_ON_HOST) {
             p->stream_op_count[p->ops[i].stream]++;
@@ -384,8 +375,7 @@ dt_status dt_sim_program_finish(struct dt_sim_program *p)
         }
     for (int s = 0; s < p->stream_count; s++) {
         p->stream_ops[s] = malloc(((size_t)p->stream_op_count[s] + 1) * sizeof **p->stream_ops);
-        if (!p->stream_ops[s])
-            return no_memory();
+        DT_TRY(allocated(p->stream_ops[s]));
         p->stream_op_count[s] = 0;
     }
     for (size_t i = 0; i < p->op_count; i++)

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-static dt_status no_memory(void)
+static dt_status allocated(bool memory)
 {
-    return dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for the cluster's links");
+    return memory ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for the cluster's links");
 }
 
 static struct dt_sim_flow flow_of(const struct pattern *pattern, double bytes, double bytes_per_s)
@@ -89,8 +89,7 @@ static dt_status make_measured(const struct dt_sim_links *l, const struct measur
 {
     DT_FREED struct measured *m = calloc(1, sizeof *m);
     DT_FREED struct dt_sim_use *uses = calloc(o->pattern->count + (size_t)o->count, sizeof *uses);
-    if (!m || !uses)
-        return no_memory();
+    DT_TRY(allocated(m && uses));
     *m = (struct measured){.kind = o->kind, .bytes = o->bytes, .uses = uses, .next = *out};
     m->flow = flow_of_work(l, 0, seconds, load, o->count);
     m->flow.uses = DT_PASSED_ON(uses);
@@ -136,15 +135,13 @@ static dt_status carry_work(void *context, int rank, double seconds, double load
 static dt_status shape_of(struct dt_sim_links *l, const struct dt_sim_group *group, struct shape **out)
 {
     if (group->id >= l->shape_count) {
-        if (!DT_ONE_MORE(l->shapes, group->id))
-            return no_memory();
+        DT_TRY(allocated(DT_ONE_MORE(l->shapes, group->id)));
         while (l->shape_count <= group->id)
             l->shapes[l->shape_count++] = NULL;
     }
     if (!l->shapes[group->id]) {
         l->shapes[group->id] = calloc(1, sizeof **l->shapes);
-        if (!l->shapes[group->id])
-            return no_memory();
+        DT_TRY(allocated(l->shapes[group->id]));
         DT_TRY(links_shape(l, group->ranks, group->count, l->shapes[group->id]));
     }
     *out = l->shapes[group->id];
@@ -253,8 +250,7 @@ static dt_status path_of(struct dt_sim_links *l, int from, int to, struct path *
     const struct rank_links *a = &l->ranks[from], *b = &l->ranks[to];
     bool mpi = l->cluster.collectives.library == DT_SIM_MPI;
     DT_FREED struct path *p = calloc(1, sizeof *p);
-    if (!p)
-        return no_memory();
+    DT_TRY(allocated(p));
     if (a->node != b->node) {
         links_touch(l, a->link[LINK_NIC_OUT], 1);
         links_touch(l, b->link[LINK_NIC_IN], 1);

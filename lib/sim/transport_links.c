@@ -8,17 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dt_status no_memory(void)
+static dt_status allocated(bool memory)
 {
-    return dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for the cluster's links");
+    return memory ? DT_OK : dt_fail(DT_ERR_HOST_MEMORY, "simulation: no host memory for the cluster's links");
 }
 
 static dt_status add_link(struct dt_sim_links *l, struct dt_sim_network *network, double gb_per_s, int *out)
 {
     uint32_t link = 0;
     DT_TRY(dt_sim_network_add_link(network, 1e9 * gb_per_s, &link));
-    if (!DT_ROOM(l->links, link, l->link_room))
-        return no_memory();
+    DT_TRY(allocated(DT_ROOM(l->links, link, l->link_room)));
     l->links[link] = (struct link_state){0};
     *out = (int)link;
     l->link_count = link + 1;
@@ -120,8 +119,7 @@ static dt_status add_processors(struct dt_sim_links *l, struct dt_sim_network *n
     if (l->cluster.gpu.architecture != DT_SIM_CPU)
         return DT_OK;
     l->processors = calloc((size_t)l->nodes * LOADS, sizeof *l->processors);
-    if (!l->processors)
-        return no_memory();
+    DT_TRY(allocated(l->processors));
     for (int node = 0, link = NO_LINK; node < l->nodes; node++) {
         if (node == 0 || !l->cluster.host.shared_processors)
             DT_TRY(add_link(l, network, 1, &link));
@@ -140,8 +138,7 @@ static dt_status add_links(struct dt_sim_links *l, struct dt_sim_network *networ
     if (c->fabric.blocking_factor > 1 && l->nodes > 1)
         DT_TRY(add_link(l, network, all / c->fabric.blocking_factor / 8, &l->fabric));
     DT_FREED int(*nics)[2] = malloc(((size_t)l->nics_per_node + 1) * sizeof *nics);
-    if (!nics)
-        return no_memory();
+    DT_TRY(allocated(nics));
     for (int node = 0; node < l->nodes; node++) {
         int left = l->placement.world_size - node * per_node;
         DT_TRY(add_node(l, network, node, left < per_node ? left : per_node, nics));
@@ -154,8 +151,7 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
 {
     DT_DESTROYED(dt_sim_links_destroy) struct dt_sim_links *l = calloc(1, sizeof *l);
     *out = NULL;
-    if (!l)
-        return no_memory();
+    DT_TRY(allocated(l));
     l->cluster = *cluster;
     l->placement = *placement;
     l->nodes = (placement->world_size + placement->ranks_per_node - 1) / placement->ranks_per_node;
@@ -164,12 +160,11 @@ dt_status dt_sim_links_create(const struct dt_sim_cluster *cluster, const struct
     l->ranks = calloc(world, sizeof *l->ranks);
     l->paths = calloc(world, sizeof *l->paths);
     l->copies = calloc(world, sizeof *l->copies);
-    DT_TRY(l->ranks && l->paths && l->copies ? DT_OK : no_memory());
+    DT_TRY(allocated(l->ranks && l->paths && l->copies));
     DT_TRY(add_links(l, network));
     DT_TRY(add_processors(l, network));
     l->touched = calloc(l->link_count, sizeof *l->touched);
-    if (!l->touched)
-        return no_memory();
+    DT_TRY(allocated(l->touched));
     *out = DT_PASSED_ON(l);
     return DT_OK;
 }
@@ -239,8 +234,7 @@ dt_status dt_sim_links_stand_in(struct dt_sim_links *l, const int *ranks, int co
 {
     int world_size = l->placement.world_size;
     l->stand_in = malloc((size_t)world_size * sizeof *l->stand_in);
-    if (!l->stand_in)
-        return no_memory();
+    DT_TRY(allocated(l->stand_in));
     for (int r = 0; r < world_size; r++)
         l->stand_in[r] = ranks[stand_in[r]];
     for (int i = 0; i < count; i++)
@@ -308,7 +302,7 @@ dt_status links_take_pattern(struct dt_sim_links *l, const int *ranks, int count
     }
     out->heaviest = on_nic > 0 ? on_nic : out->heaviest;
     l->touched_count = 0;
-    return out->uses ? DT_OK : no_memory();
+    return allocated(out->uses);
 }
 
 /* ---- a communicator's ranks on nodes and cards, and the load of its collectives on links ---- */
