@@ -47,19 +47,18 @@ void experiment_order_finish(struct experiment_order *order)
 
 dt_status experiment_make_plans(const struct experiment *e, struct plan **out)
 {
-    struct experiment_order order;
+    DT_ENDED(experiment_order_finish) struct experiment_order order = {0};
     *out = NULL;
-    dt_status status = experiment_order_init(&order, e);
-    if (status == DT_OK && !order.row->emit) {
-        *out = calloc((size_t)order.shape.stages, sizeof **out);
-        status = *out ? plans_make(order.row, &order.shape, *out)
-                      : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the plans of %d stages", order.shape.stages);
-    }
-    if (status < 0) {
-        plans_destroy(*out, order.shape.stages);
-        *out = NULL;
-    }
-    experiment_order_finish(&order);
+    DT_TRY(experiment_order_init(&order, e));
+    if (order.row->emit)
+        return DT_OK;
+    struct plan *plans = calloc((size_t)order.shape.stages, sizeof *plans);
+    DT_TRY(dt_allocated(plans, "no host memory for the plans of %d stages", order.shape.stages));
+    dt_status status = plans_make(order.row, &order.shape, plans);
+    if (status < 0)
+        plans_destroy(plans, order.shape.stages);
+    else
+        *out = plans;
     return status;
 }
 
@@ -76,9 +75,7 @@ static dt_status check_file(const struct experiment_order *order, const struct e
     struct plan *plans = calloc((size_t)order->shape.stages, sizeof *plans);
     dt_status status = dt_allocated(plans, "out of memory for %d plans", order->shape.stages);
     DT_THEN(status, plans_make(order->row, &order->shape, plans));
-    for (int i = 0; plans && i < order->shape.stages; i++)
-        plan_finish(&plans[i]);
-    free(plans);
+    plans_destroy(plans, order->shape.stages);
     DT_TRY(status);
     DT_TRY(pipeline_order_layout(order->row, &order->shape, &layout));
     *parts = layout.parts;

@@ -16,14 +16,12 @@ dt_status plan_append(struct plan *plan, struct action action)
 
 dt_status plan_copy(const struct plan *from, struct plan *out)
 {
+    struct action *actions = malloc((size_t)from->count * sizeof *actions);
+    *out = (struct plan){0};
+    DT_TRY(dt_allocated(actions, "no host memory for a plan of %d actions", from->count));
     *out = *from;
     out->room = from->count;
-    out->actions = malloc((size_t)from->count * sizeof *out->actions);
-    if (!out->actions) {
-        *out = (struct plan){0};
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a plan of %d actions", from->count);
-    }
-    memcpy(out->actions, from->actions, (size_t)from->count * sizeof *out->actions);
+    out->actions = memcpy(actions, from->actions, (size_t)from->count * sizeof *actions);
     return DT_OK;
 }
 
@@ -36,18 +34,14 @@ void plan_finish(struct plan *plan)
 dt_status plan_rewrite(struct plan *plan, dt_status (*each)(void *context, const struct plan *from, int at, struct plan *out),
                        void *context)
 {
-    struct plan out = *plan;
+    DT_ENDED(plan_finish) struct plan out = *plan;
     out.actions = NULL;
     out.count = out.room = 0;
-    for (int i = 0; i < plan->count; i++) {
-        dt_status status = each(context, plan, i, &out);
-        if (status < 0) {
-            plan_finish(&out);
-            return status;
-        }
-    }
-    plan_finish(plan);
+    for (int i = 0; i < plan->count; i++)
+        DT_TRY(each(context, plan, i, &out));
+    struct plan before = *plan;
     *plan = out;
+    out = before;
     return DT_OK;
 }
 
