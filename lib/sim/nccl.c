@@ -225,8 +225,10 @@ static bool is_possible(const struct dt_sim_nccl_comm *c, enum dt_sim_collective
     return protocol != DT_SIM_LL128 || c->ll128;
 }
 
-double dt_sim_nccl_predict(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes, enum dt_sim_algorithm algorithm,
-                           enum dt_sim_protocol protocol)
+/* Seconds that NCCL predicts, with the bus that it assumes; INFINITY if the protocol is not allowed
+ * or the algorithm does not have this collective. */
+static double predict(const struct dt_sim_nccl_comm *c, enum dt_sim_collective kind, double bytes, enum dt_sim_algorithm algorithm,
+                      enum dt_sim_protocol protocol)
 {
     if (!is_possible(c, kind, algorithm, protocol))
         return INFINITY;
@@ -255,7 +257,7 @@ struct dt_sim_nccl_plan dt_sim_nccl_plan(const struct dt_sim_nccl_comm *c, enum 
     int steps, inter;
     for (int a = 0; a < DT_SIM_ALGORITHMS; a++)
         for (int p = 0; p < DT_SIM_PROTOCOLS; p++) {
-            double predicted = dt_sim_nccl_predict(c, kind, bytes, (enum dt_sim_algorithm)a, (enum dt_sim_protocol)p);
+            double predicted = predict(c, kind, bytes, (enum dt_sim_algorithm)a, (enum dt_sim_protocol)p);
             if (predicted < best) {
                 best = predicted;
                 plan.algorithm = (enum dt_sim_algorithm)a;

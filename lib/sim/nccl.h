@@ -83,10 +83,5 @@ const struct dt_sim_nccl_tables *dt_sim_nccl_tables(const char *version); /* NUL
  * five sixths of either; the actual rates are used in full. */
 double dt_sim_nccl_nvls_bus(double own, double network);
 
-/* Seconds that NCCL predicts, with the bus that it assumes; INFINITY if the protocol is not allowed
- * or the algorithm does not have this collective. */
-double dt_sim_nccl_predict(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind, double bytes, enum dt_sim_algorithm algorithm,
-                           enum dt_sim_protocol protocol);
-
 /* NCCL's selection, and how long it takes. bytes as in lib/sim/program.h; ranks at least 2. */
 struct dt_sim_nccl_plan dt_sim_nccl_plan(const struct dt_sim_nccl_comm *comm, enum dt_sim_collective kind, double bytes);

@@ -126,7 +126,7 @@ static dt_status add_tensor(struct sources *s, const struct dt_foreign_tensor *t
     return DT_OK;
 }
 
-dt_status sources_open_hugging_face(struct sources *s, const char *path, const struct dt_model *model)
+static dt_status open_model(struct sources *s, const char *path, const struct dt_model *model)
 {
     char config[PATH_MAX];
     const struct dt_model_dialect *dialect;
@@ -162,7 +162,7 @@ dt_status sources_open(struct sources *s, const char *path, const struct dt_mode
     *s = (struct sources){0};
     *index = (struct checkpoint_index){0};
     if (is_hugging_face_folder(path))
-        return sources_open_hugging_face(s, path, model);
+        return open_model(s, path, model);
     DT_TRY(checkpoint_index_read(path, index));
     DT_TRY(check_model(index, model));
     return sources_open_checkpoint(s, path, index);

@@ -17,13 +17,8 @@ struct experiment_list {
     struct left_out left_out;
 };
 
-/* An empty list. Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
-dt_status experiment_list_create(struct experiment_list **out);
 void experiment_list_destroy(struct experiment_list *list); /* takes NULL */
 DT_DESTROYS(experiment_list_destroy, struct experiment_list)
 
 /* Append a copy of the experiment. Errors: DT_ERR_HOST_MEMORY. */
 dt_status experiment_list_add(struct experiment_list *list, const struct experiment *experiment);
-
-/* Take out the experiments whose dropped[i] is true; the others keep their order. */
-void experiment_list_drop(struct experiment_list *list, const bool *dropped);

@@ -97,7 +97,10 @@ static dt_status drop_repeated(struct experiment_list *list, struct dt_place *pl
         first = repeats ? first : i;
         dropped[places[i].at] = repeats && memcmp(&list->all[places[first].at], &list->all[places[i].at], sizeof *list->all) != 0;
     }
-    experiment_list_drop(list, dropped);
+    list->count = 0;
+    for (int i = 0; i < count; i++)
+        if (!dropped[i])
+            memmove(&list->all[list->count++], &list->all[i], sizeof *list->all);
     return DT_OK;
 }
 
@@ -203,9 +206,9 @@ static dt_status parse(const char *text, size_t length, struct source *source, c
                        struct experiment_list **out)
 {
     DT_DESTROYED(dt_json_destroy) struct cJSON *config = NULL;
-    DT_DESTROYED(experiment_list_destroy) struct experiment_list *list = NULL;
+    DT_DESTROYED(experiment_list_destroy) struct experiment_list *list = calloc(1, sizeof *list);
     *out = NULL;
-    DT_TRY(experiment_list_create(&list));
+    DT_TRY(dt_allocated(list, "no memory for experiments"));
     DT_TRY(dt_json_parse(text, length, source->name, &config));
     bool for_pdp = names_pdp(config) && !sets_stages(sets, set_count);
     DT_TRY(override(config, source->name, sets, set_count));
@@ -252,12 +255,6 @@ dt_status experiment_set_environment(const struct experiment *e)
 
 /* ---- lists of experiments ---- */
 
-dt_status experiment_list_create(struct experiment_list **out)
-{
-    *out = calloc(1, sizeof **out);
-    return dt_allocated(*out, "no memory for experiments");
-}
-
 void experiment_list_destroy(struct experiment_list *list)
 {
     free(list ? list->all : NULL);
@@ -269,13 +266,4 @@ dt_status experiment_list_add(struct experiment_list *list, const struct experim
     DT_TRY(dt_allocated(DT_ROOM(list->all, list->count, list->room), "no memory for %d experiments", list->count + 1));
     memcpy(&list->all[list->count++], e, sizeof *e);
     return DT_OK;
-}
-
-void experiment_list_drop(struct experiment_list *list, const bool *dropped)
-{
-    int kept = 0;
-    for (int i = 0; i < list->count; i++)
-        if (!dropped[i])
-            memmove(&list->all[kept++], &list->all[i], sizeof *list->all);
-    list->count = kept;
 }

@@ -43,7 +43,8 @@ static uint64_t on_links(enum dt_comm_kind kind, uint64_t bytes, int ranks)
     return 0;
 }
 
-uint64_t step_traffic_on_links(const struct step_traffic *traffic)
+/* Bytes of all collectives and messages that this rank sends. */
+static uint64_t all_on_links(const struct step_traffic *traffic)
 {
     uint64_t bytes = 0;
     for (int group = 0; group < TRAFFIC_GROUPS; group++)
@@ -55,7 +56,7 @@ uint64_t step_traffic_on_links(const struct step_traffic *traffic)
 void step_traffic_measure(const struct step_traffic *traffic, struct dt_step_metrics *out)
 {
     out->comm_bytes = (double)step_traffic_all(traffic);
-    out->link_bytes = (double)step_traffic_on_links(traffic);
+    out->link_bytes = (double)all_on_links(traffic);
     out->all_reduce_bytes = (double)step_traffic_of(traffic, DT_COMM_ALL_REDUCE);
     out->reduce_scatter_bytes = (double)step_traffic_of(traffic, DT_COMM_REDUCE_SCATTER);
     out->all_gather_bytes = (double)step_traffic_of(traffic, DT_COMM_ALL_GATHER);

@@ -24,7 +24,6 @@ struct step_traffic {
 const char *step_traffic_group_name(int group);                                       /* "replica", "world" */
 uint64_t step_traffic_of(const struct step_traffic *traffic, enum dt_comm_kind kind); /* on all axes */
 uint64_t step_traffic_all(const struct step_traffic *traffic);
-uint64_t step_traffic_on_links(const struct step_traffic *traffic); /* bytes of all collectives and messages that this rank sends */
 
 /* Set a step's bytes. */
 void step_traffic_measure(const struct step_traffic *traffic, struct dt_step_metrics *out);

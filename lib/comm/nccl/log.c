@@ -95,7 +95,7 @@ static void take_cards(const char *text, bool sockets, struct dt_comm_network *o
     }
 }
 
-void dt_nccl_log_read_line(const char *line, struct dt_comm_network *out)
+static void read_line(const char *line, struct dt_comm_network *out)
 {
     const char *info = strstr(line, " NCCL INFO "), *at;
     if (!info)
@@ -123,7 +123,7 @@ void dt_nccl_log_read(struct dt_comm_network *out)
     FILE *log = fopen(path, "re"); /* with a separate position */
     for (long bytes = 0; log && bytes < MOST_BYTES && fgets(line, sizeof line, log); bytes += (long)strlen(line)) {
         line[strcspn(line, "\r\n")] = 0;
-        dt_nccl_log_read_line(line, out);
+        read_line(line, out);
     }
     if (log)
         fclose(log);

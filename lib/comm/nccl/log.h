@@ -12,4 +12,3 @@ void dt_nccl_log_started(bool begun);
 /* Everything in the log so far, of all communicators of this process; nothing if there is no
  * log. */
 void dt_nccl_log_read(struct dt_comm_network *out);
-void dt_nccl_log_read_line(const char *line, struct dt_comm_network *out); /* the same for one more line */
