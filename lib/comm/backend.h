@@ -46,7 +46,7 @@ struct dt_comm_backend {
     const char *(*library)(const struct dt_comm *comm);                       /* NULL: "none" */
     const char *(*secret)(const struct dt_comm *comm);                        /* NULL: there is none */
     void (*network)(const struct dt_comm *comm, struct dt_comm_network *out); /* NULL: nothing is known; *out is zeroed */
-    void (*destroy)(struct dt_comm *comm);                                    /* frees comm itself too */
+    void (*destroy)(struct dt_comm *comm);                                    /* frees comm itself too; NULL: that is all */
     /* Queue an operation on its stream. Between group_start and group_end only sends and receives
      * are queued, all on one stream (dt_comm.group_stream). */
     dt_status (*queue)(struct dt_comm *comm, const struct dt_comm_operation *operation);

@@ -192,7 +192,10 @@ void dt_comm_destroy(struct dt_comm *comm)
     pthread_mutex_destroy(&comm->tree);
     free(comm->set);
     int *world_ranks = comm->world_ranks; /* the backend may need them until its end */
-    comm->backend->destroy(comm);
+    if (comm->backend->destroy)
+        comm->backend->destroy(comm);
+    else
+        free(comm);
     free(world_ranks);
 }
 

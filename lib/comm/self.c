@@ -6,11 +6,6 @@
 
 static const struct dt_comm_backend self_backend;
 
-static void self_destroy(struct dt_comm *comm)
-{
-    free(comm);
-}
-
 dt_status dt_comm_self_create(struct dt_device *device, const char *name, const struct dt_comm_options *options, struct dt_comm **out)
 {
     *out = calloc(1, sizeof **out);
@@ -40,7 +35,6 @@ static dt_status self_host_all_gather(struct dt_comm *comm, const void *mine, si
 
 static const struct dt_comm_backend self_backend = {
     .name = "self",
-    .destroy = self_destroy,
     .queue = self_queue,
     .subset = self_subset,
     .host_all_gather = self_host_all_gather,

@@ -20,25 +20,16 @@ static struct sim_comm *sim_of(const struct dt_comm *comm)
     return (struct sim_comm *)comm;
 }
 
-static void sim_destroy(struct dt_comm *comm)
-{
-    free(comm);
-}
-
 dt_status dt_comm_sim_create(struct dt_device *device, const struct dt_comm_members *members, const char *name,
                              const struct dt_comm_options *options, struct dt_comm **out)
 {
-    struct sim_comm *comm = calloc(1, sizeof *comm);
+    DT_FREED struct sim_comm *comm = calloc(1, sizeof *comm);
     DT_TRY(dt_allocated(comm, "no host memory for a communicator"));
     dt_comm_init(&comm->base, &sim_backend, device, members->place, members->count, name, options);
     for (int kind = 0; kind < DT_COMM_KINDS; kind++)
         snprintf(comm->labels[kind], sizeof *comm->labels, "%s %s", dt_comm_kind_name((enum dt_comm_kind)kind), comm->base.name);
-    dt_status status = dt_sim_add_slot(device, name, members->world_ranks, members->count, &comm->slot);
-    if (status < 0) {
-        sim_destroy(&comm->base);
-        return status;
-    }
-    *out = &comm->base;
+    DT_TRY(dt_sim_add_slot(device, name, members->world_ranks, members->count, &comm->slot));
+    *out = &DT_PASSED_ON(comm)->base;
     return DT_OK;
 }
 
@@ -115,7 +106,6 @@ static dt_status sim_host_all_gather(struct dt_comm *comm, const void *mine, siz
 
 static const struct dt_comm_backend sim_backend = {
     .name = "sim",
-    .destroy = sim_destroy,
     .queue = sim_queue,
     .group_start = sim_group_start,
     .group_end = sim_group_end,

@@ -235,14 +235,12 @@ dt_status dt_sim_add_slot(struct dt_device *base, const char *name, const int *r
     *out_slot = -1;
     if (!device->described)
         return DT_OK;
-    int *copy = malloc((size_t)size * sizeof *copy);
-    if (!copy || !DT_ONE_MORE(device->slots, device->slot_count)) {
-        free(copy);
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for a communicator of %d ranks", size);
-    }
+    DT_FREED int *copy = malloc((size_t)size * sizeof *copy);
+    bool memory = copy && DT_ONE_MORE(device->slots, device->slot_count);
+    DT_TRY(dt_allocated(memory, "no host memory for a communicator of %d ranks", size));
     memcpy(copy, ranks, (size_t)size * sizeof *copy);
     *out_slot = device->slot_count++;
-    device->slots[*out_slot] = (struct dt_sim_slot){.ranks = copy, .size = size};
+    device->slots[*out_slot] = (struct dt_sim_slot){.ranks = DT_PASSED_ON(copy), .size = size};
     snprintf(device->slots[*out_slot].name, sizeof device->slots->name, "%s", name);
     int number;
     return device->program ? dt_sim_program_add_slot(device->program, &number) : DT_OK;

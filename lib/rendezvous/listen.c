@@ -287,13 +287,9 @@ dt_status dt_rendezvous_listen(struct dt_rendezvous *r, const struct dt_rendezvo
     m.room = ROOM_FOR_STRANGERS + (place->size < ROOM_FOR_RANKS ? place->size : ROOM_FOR_RANKS);
     dt_rendezvous_build_name(m.build);
     dt_rendezvous_place_name(place, m.place_name, sizeof m.place_name);
-    m.strangers = calloc((size_t)m.room, sizeof *m.strangers);
-    m.polls = calloc((size_t)(DT_PORT_SOCKETS + m.room + place->size), sizeof *m.polls);
-    if (!m.strangers || !m.polls) {
-        free(m.strangers);
-        free(m.polls);
-        return dt_fail(DT_ERR_HOST_MEMORY, "no host memory for the rendezvous of %d ranks", place->size);
-    }
+    DT_FREED struct stranger *strangers = m.strangers = calloc((size_t)m.room, sizeof *m.strangers);
+    DT_FREED struct pollfd *polls = m.polls = calloc((size_t)(DT_PORT_SOCKETS + m.room + place->size), sizeof *m.polls);
+    DT_TRY(dt_allocated(strangers && polls, "no host memory for the rendezvous of %d ranks", place->size));
     for (int i = 0; i < m.room; i++)
         m.strangers[i].fd = -1;
     allow_files(place->size + m.room);
@@ -302,7 +298,5 @@ dt_status dt_rendezvous_listen(struct dt_rendezvous *r, const struct dt_rendezvo
     tell_ranks(&m, status);
     for (int i = 0; i < m.room; i++)
         let_go(&m, &m.strangers[i]);
-    free(m.strangers);
-    free(m.polls);
     return status;
 }

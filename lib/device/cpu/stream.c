@@ -128,14 +128,10 @@ static void *stream_main(void *argument)
 
 dt_status dt_cpu_stream_start(const char *name, int threads, struct cpu_stream **out)
 {
-    struct cpu_stream *stream = calloc(1, sizeof *stream);
-    struct cpu_entry *ring = calloc(RING_ENTRIES, sizeof *ring);
+    DT_FREED struct cpu_stream *stream = calloc(1, sizeof *stream);
+    DT_FREED struct cpu_entry *ring = calloc(RING_ENTRIES, sizeof *ring);
     *out = NULL;
-    if (!stream || !ring) {
-        free(stream);
-        free(ring);
-        return dt_fail(DT_ERR_HOST_MEMORY, "stream %s: no host memory for its queue", name);
-    }
+    DT_TRY(dt_allocated(stream && ring, "stream %s: no host memory for its queue", name));
     stream->ring = ring;
     stream->threads = threads;
     stream->awaited = UINT64_MAX;
@@ -144,15 +140,15 @@ dt_status dt_cpu_stream_start(const char *name, int threads, struct cpu_stream *
     pthread_cond_init(&stream->advanced, NULL);
     int error = dt_thread_start(&stream->thread, stream_main, stream);
     if (error) {
-        free(ring);
-        dt_cpu_stream_discard(stream);
+        dt_cpu_stream_discard(DT_PASSED_ON(stream));
         return dt_fail(DT_ERR_DEVICE, "stream %s: cannot start a thread: %s", name, strerror(error));
     }
     char thread_name[16]; /* the kernel's limit, for debuggers and profilers */
     snprintf(thread_name, sizeof thread_name, "%.15s", name);
     pthread_setname_np(stream->thread, thread_name);
     stream->running = true;
-    *out = stream;
+    ring = NULL;
+    *out = DT_PASSED_ON(stream);
     return DT_OK;
 }
 
