@@ -18,12 +18,14 @@ static void cpu_destroy(struct gpt_kernels *k)
     free(k);
 }
 
+DT_DESTROYS(cpu_destroy, struct gpt_kernels)
+
 dt_status gpt_kernels_cpu_create(struct dt_kernels *base, const struct dt_model *model, enum dt_cpu_isa isa, struct gpt_kernels **out)
 {
     *out = NULL;
     if (!gpt_simd_for(isa, model->dtype))
         return dt_fail(DT_ERR_UNAVAILABLE, "cpu kernels: this machine, or this build, has no %s", dt_cpu_isa_name(isa));
-    struct gpt_kernels *k = calloc(1, sizeof *k);
+    DT_DESTROYED(cpu_destroy) struct gpt_kernels *k = calloc(1, sizeof *k);
     enum gpt_mlp_kind mlp = gpt_of(model)->mlp;
     DT_TRY(dt_allocated(k, "cpu kernels: no host memory"));
     k->base = base;
@@ -33,14 +35,11 @@ dt_status gpt_kernels_cpu_create(struct dt_kernels *base, const struct dt_model 
     k->flat = dt_simd_for(isa, model->dtype);
     k->flat_fp32 = dt_simd_for(isa, DT_FP32);
     pthread_mutex_init(&k->mutex, NULL);
-    dt_status status = gpt_cpu_products_create(model->dtype, isa, mlp, k->threads, &k->products);
-    DT_THEN(status, gpt_cpu_attention_create(&k->model, k->threads, &k->attention));
-    DT_THEN(status, gpt_cpu_rope_table(&k->model, &k->rope));
-    if (status < 0)
-        cpu_destroy(k);
-    else
-        *out = k;
-    return status;
+    DT_TRY(gpt_cpu_products_create(model->dtype, isa, mlp, k->threads, &k->products));
+    DT_TRY(gpt_cpu_attention_create(&k->model, k->threads, &k->attention));
+    DT_TRY(gpt_cpu_rope_table(&k->model, &k->rope));
+    *out = DT_PASSED_ON(k);
+    return DT_OK;
 }
 
 static dt_status cpu_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)

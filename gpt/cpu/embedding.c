@@ -68,10 +68,7 @@ static void add_row(const struct embedding_gradient_task *t, float *sums, size_t
 
 static void finish_row(const struct embedding_gradient_task *t, void *table, size_t r, const float *sums)
 {
-    if (t->a.accumulate)
-        t->k->flat->narrow_add(row_of(t->k, table, r), sums, (size_t)gpt_of(&t->k->model)->hidden);
-    else
-        t->k->flat->narrow(row_of(t->k, table, r), sums, (size_t)gpt_of(&t->k->model)->hidden);
+    (t->a.accumulate ? t->k->flat->narrow_add : t->k->flat->narrow)(row_of(t->k, table, r), sums, (size_t)gpt_of(&t->k->model)->hidden);
 }
 
 static void token_table_part(const struct embedding_gradient_task *t, float *sums, struct dt_cpu_share share)

@@ -128,10 +128,7 @@ static void combine_chunks_part(void *argument, int thread, int threads)
         void *to = gpt_cpu_row(t->k, t->outputs[o], share.first, 1);
         for (size_t chunk = 1; chunk < t->chunks; chunk++)
             t->k->flat_fp32->add(sums, sums + chunk * chunk_sums, share.end - share.first);
-        if (t->accumulate)
-            t->k->flat->narrow_add(to, sums, share.end - share.first);
-        else
-            t->k->flat->narrow(to, sums, share.end - share.first);
+        (t->accumulate ? t->k->flat->narrow_add : t->k->flat->narrow)(to, sums, share.end - share.first);
     }
 }
 

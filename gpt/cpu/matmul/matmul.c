@@ -136,10 +136,7 @@ static void multiply_block(struct gpt_matmul *matmul, const struct gpt_cpu_produ
 static void store_row_sums(const struct gpt_matmul *matmul, const struct gpt_cpu_product *p, const struct place *at)
 {
     uint16_t *to = (uint16_t *)p->row_sums + at->row;
-    if (p->accumulate)
-        matmul->simd->narrow_add(to, matmul->row_sums.data, at->m);
-    else
-        matmul->simd->narrow(to, matmul->row_sums.data, at->m);
+    (p->accumulate ? matmul->simd->narrow_add : matmul->simd->narrow)(to, matmul->row_sums.data, at->m);
 }
 
 static dt_status reserve(struct gpt_matmul *matmul, const struct gpt_cpu_product *p)

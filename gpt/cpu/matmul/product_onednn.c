@@ -206,10 +206,7 @@ static void narrow_part(void *argument, int thread, int threads)
     for (size_t r = share.first; r < share.end; r++) {
         void *to = (char *)c->to + r * c->stride * 2;
         const float *from = (const float *)c->from + r * c->columns;
-        if (c->add)
-            c->simd->narrow_add(to, from, c->columns);
-        else
-            c->simd->narrow(to, from, c->columns);
+        (c->add ? c->simd->narrow_add : c->simd->narrow)(to, from, c->columns);
     }
 }
 

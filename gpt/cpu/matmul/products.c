@@ -97,10 +97,7 @@ static void row_sums_part(void *argument, int thread, int threads)
     char *to = (char *)p->product->row_sums + share.first * bytes;
     float *sums = p->sums + share.first;
     p->products->flat->column_sums(sums, (const char *)p->product->a + share.first * bytes, p->product->k, count, m);
-    if (p->product->accumulate)
-        p->products->flat->narrow_add(to, sums, count);
-    else
-        p->products->flat->narrow(to, sums, count);
+    (p->product->accumulate ? p->products->flat->narrow_add : p->products->flat->narrow)(to, sums, count);
 }
 
 static void gelu_gradient_part(void *argument, int thread, int threads)
