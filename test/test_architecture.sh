@@ -86,11 +86,11 @@ verdict "no default: over an enum" "$(
 )"
 # A file is at least a thought of 40 lines. Shorter ones stand alone only where a build chooses
 # between files (none.c and its counterpart, absent.c, one instruction set) or a folder has a file
-# for each row: the commands, a device's kernels, the library that they load.
+# for each row: the commands, the data-parallel modes, a device's kernels, the library that they load.
 verdict "no short file but one that a build chooses or a row of a table" "$(
     find lib gpt vision schedules predict cli -name '*.c' | while read -r file; do
         [ "$(wc -l <"$file")" -ge 40 ] || [ -e "${file%.c}_none.c" ] || [ -e "${file%_*}_none.c" ] || echo "$file"
-    done | grep -vE '(^|[/_])none\.c$|/(absent|select(_[a-z0-9]+)?|amx|cpu_isa)\.c$|^cli/commands/|^(gpt|vision)/(cpu|cuda)/[a-z]+\.c$' || true
+    done | grep -vE '(^|[/_])none\.c$|/(absent|select(_[a-z0-9]+)?|amx|cpu_isa)\.c$|^cli/commands/|^schedules/data_parallel/ddp\.c$|^(gpt|vision)/(cpu|cuda)/[a-z]+\.c$' || true
 )"
 verdict "no #if inside a function" "$(
     find lib gpt vision schedules predict cli -name '*.[ch]' -exec awk '

@@ -30,7 +30,7 @@ static bool begins_part(const struct dt_stage *stage, int group)
 static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *flat_elems)
 {
     const struct dp_setup *s = &b->base.setup;
-    double bucket_bytes = b->scheme->bucket_bytes(s->experiment);
+    double bucket_bytes = b->scheme->every_group ? 0 : s->experiment->ddp.bucket_mib * 1024 * 1024;
     *flat_elems = 0;
     for (int g = s->stage->group_count - 1; g >= 0; g--) {
         struct bucket *bucket = &b->buckets[b->bucket_count];
@@ -43,6 +43,8 @@ static dt_status make_buckets(struct buckets *b, size_t *offset_elems, size_t *f
         bucket->elems += s->stage->groups[g].param_elems;
         b->bucket_of[g] = b->bucket_count;
         if ((double)dp_bytes(s, bucket->elems) >= bucket_bytes || begins_part(s->stage, g)) {
+            bucket->own_first_elem = bucket->first_elem;
+            bucket->own_elems = bucket->elems;
             *flat_elems += room_elems(b, bucket->elems);
             b->bucket_count++;
         }
@@ -59,7 +61,8 @@ static dt_status make_replica_of(struct buckets *b, size_t *offset_elems)
                                       .keep_gradients = b->scheme->keep_gradients && !s->offload,
                                       .summed_ranks = b->scheme->summed ? dt_comm_size(s->replicas) : 1};
     DT_TRY(make_buckets(b, offset_elems, &options.flat_elems));
-    DT_TRY(b->scheme->divide(b));
+    if (b->scheme->divide)
+        DT_TRY(b->scheme->divide(b));
     for (int i = 0; i < b->bucket_count; i++) {
         b->buckets[i].own_state_elem = options.state_elems;
         options.state_elems += b->buckets[i].own_elems;
@@ -90,27 +93,26 @@ static dt_status make_homes(struct buckets *b)
     return DT_OK;
 }
 
-dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct bucket_scheme *scheme,
-                         struct data_parallel **out)
+dt_status buckets_create(const struct dp_mode *mode, const struct dp_setup *setup, struct data_parallel **out)
 {
     int group_count = setup->stage->group_count;
     struct buckets *b = calloc(1, sizeof *b);
     *out = NULL;
     DT_TRY(dt_allocated(b, "no host memory for a data-parallel mode"));
-    *b = (struct buckets){.base = {.mode = mode, .setup = *setup}, .scheme = scheme};
+    DT_DESTROYED(buckets_destroy) struct data_parallel *dp = &b->base;
+    *b = (struct buckets){.base = {.mode = mode, .setup = *setup}, .scheme = mode->buckets};
     b->buckets = calloc((size_t)group_count, sizeof *b->buckets);
     b->bucket_of = calloc((size_t)group_count, sizeof *b->bucket_of);
-    b->base.bucket_of = b->bucket_of;
-    b->base.rules.reduce_every = setup->reduce_every;
-    dt_status status = dt_allocated(b->buckets && b->bucket_of, "no host memory for %d buckets", group_count);
-    DT_THEN(status, make_replica(b));
+    dp->bucket_of = b->bucket_of;
+    dp->repeats_updates = mode->holds.optimizer == DP_ALL && dt_comm_rank(setup->replicas) > 0;
+    dp->rules.reduce_every = setup->reduce_every;
+    dp->rules.publishes = mode->buckets->publishes_first || (mode->buckets->publish && setup->experiment->ddp.overlap_param_gather);
+    DT_TRY(dt_allocated(b->buckets && b->bucket_of, "no host memory for %d buckets", group_count));
+    DT_TRY(make_replica(b));
     if (setup->offload)
-        DT_THEN(status, make_homes(b));
-    if (status < 0)
-        buckets_destroy(&b->base);
-    else
-        *out = &b->base;
-    return status;
+        DT_TRY(make_homes(b));
+    *out = DT_PASSED_ON(dp);
+    return DT_OK;
 }
 
 void buckets_destroy(struct data_parallel *dp)
@@ -134,11 +136,6 @@ void buckets_destroy(struct data_parallel *dp)
 }
 
 /* ---- common parts of schemes ---- */
-
-double buckets_configured_bytes(const struct experiment *experiment)
-{
-    return experiment->ddp.bucket_mib * 1024 * 1024;
-}
 
 dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct action *action, bool keeps_sum)
 {
@@ -375,14 +372,6 @@ dt_status buckets_visit(struct data_parallel *dp, dp_visit visit, void *context)
 }
 
 /* ---- what ZeRO-1 and ZeRO-2 share ---- */
-
-dt_status zero_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct bucket_scheme *scheme,
-                      struct data_parallel **out)
-{
-    DT_TRY(buckets_create(setup, mode, scheme, out));
-    (*out)->rules.publishes = setup->experiment->ddp.overlap_param_gather;
-    return DT_OK;
-}
 
 dt_status zero_divide(struct buckets *b, bool share_buffers)
 {

@@ -56,13 +56,15 @@ struct buckets {
 };
 
 struct bucket_scheme {
-    double (*bucket_bytes)(const struct experiment *experiment); /* a bucket is closed at this size; 0: every group is a bucket */
-    bool divided;         /* buckets are divided evenly over the ranks, with padding; otherwise without gaps */
-    bool keep_gradients;  /* the replica has flat gradients unless they are offloaded; otherwise begin allocates each bucket's */
-    bool summed;          /* reduce makes sums, not averages */
-    bool publishes_first; /* if a step publishes in forward: all buckets before it; otherwise each as the one before is used */
-    /* Say once what this rank updates of each bucket; own_state_elem is computed from it. Errors:
-     * DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+    bool every_group;    /* is a bucket; otherwise a bucket is closed at the size of ddp.bucket_mib */
+    bool divided;        /* buckets are divided evenly over the ranks, with padding; otherwise without gaps */
+    bool keep_gradients; /* the replica has flat gradients unless they are offloaded; otherwise begin allocates each bucket's */
+    bool summed;         /* reduce makes sums, not averages */
+    /* A step publishes all buckets before its forward. Otherwise it publishes each once it is
+     * updated, or with ddp.overlap_param_gather the next step does, as the one before is used. */
+    bool publishes_first;
+    /* Say once what this rank updates of each bucket; own_state_elem is computed from it. NULL: all
+     * of it, as it is before the call. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
     dt_status (*divide)(struct buckets *b);
     /* Before the first backward in the bucket since its last reduction: set grads and keeps_sum. */
     dt_status (*begin)(struct buckets *b, struct bucket *bucket, const struct action *action);
@@ -78,26 +80,14 @@ static inline struct buckets *buckets_of(struct data_parallel *dp)
     return (struct buckets *)dp;
 }
 
-dt_status buckets_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct bucket_scheme *scheme,
-                         struct data_parallel **out);
-
 /* Functions that schemes share. */
 
-double buckets_configured_bytes(const struct experiment *experiment); /* ddp.bucket_mib */
 /* `begin` with gradients that the replica keeps. keeps_sum: after a reduction, the next micro-batch
  * is added to this rank's buffer; otherwise backward overwrites it. */
 dt_status buckets_begin_flat(struct buckets *b, struct bucket *bucket, const struct action *action, bool keeps_sum);
 
 /* What ZeRO-1 and ZeRO-2 share: each rank updates an even share of every bucket, and gathers the
  * other ranks' updated shares. */
-/* A mode's create. With ddp.overlap_param_gather a step gathers the parameters that the last one
- * updated, one bucket ahead of their use.
- * Source  Megatron-LM core 0.14.0, distributed_data_parallel.py and param_and_grad_buffer.py:
- *         finish_param_sync, which a bucket's first forward calls, waits for the bucket and starts
- *         the next one's gather. Differs a gather waits for no kernel but the updates, so that in a
- *         pipeline's later stages gathers go on while these wait for their first input. */
-dt_status zero_create(const struct dp_setup *setup, const struct dp_mode *mode, const struct bucket_scheme *scheme,
-                      struct data_parallel **out);
 /* A scheme's divide. share_buffers: this rank's share of the reduced gradients has a separate
  * buffer. */
 dt_status zero_divide(struct buckets *b, bool share_buffers);
@@ -105,11 +95,17 @@ dt_status zero_divide(struct buckets *b, bool share_buffers);
 dt_status zero_publish(struct buckets *b, struct bucket *bucket);
 
 /* Hooks. buckets_unit is the finest unit, so that buckets close near their size. */
+dt_status buckets_create(const struct dp_mode *mode, const struct dp_setup *setup, struct data_parallel **out);
 enum dt_unit buckets_unit(const struct experiment *experiment);
 void buckets_destroy(struct data_parallel *dp);
+DT_DESTROYS(buckets_destroy, struct data_parallel)
 dt_status buckets_publish(struct data_parallel *dp);
 /* Wait for the step's parameters of this group if the step publishes them, and publish the next
- * bucket's. Where they are offloaded, their copy to the device waits instead. */
+ * bucket's. Where they are offloaded, their copy to the device waits instead.
+ * Source  Megatron-LM core 0.14.0, distributed_data_parallel.py and param_and_grad_buffer.py:
+ *         finish_param_sync, which a bucket's first forward calls, waits for the bucket and starts
+ *         the next one's gather. Differs a gather waits for no kernel but the updates, so that in a
+ *         pipeline's later stages gathers go on while these wait for their first input. */
 dt_status buckets_use(struct data_parallel *dp, const struct dt_group *group, const struct action *action);
 dt_status buckets_fetch(struct data_parallel *dp, int g, struct resident *to);
 dt_status buckets_begin_gradients(struct data_parallel *dp, struct dt_group *group, const struct action *action);
@@ -118,5 +114,6 @@ dt_status buckets_visit(struct data_parallel *dp, dp_visit visit, void *context)
 dt_status buckets_end_step(struct data_parallel *dp);
 /* All of these hooks, for a mode's row. */
 #define BUCKETS_HOOKS                                                                                                                      \
-    .unit = buckets_unit, .destroy = buckets_destroy, .publish = buckets_publish, .use = buckets_use, .fetch = buckets_fetch,              \
-    .begin_gradients = buckets_begin_gradients, .reduce = buckets_reduce, .visit = buckets_visit, .end_step = buckets_end_step
+    .unit = buckets_unit, .create = buckets_create, .destroy = buckets_destroy, .publish = buckets_publish, .use = buckets_use,            \
+    .fetch = buckets_fetch, .begin_gradients = buckets_begin_gradients, .reduce = buckets_reduce, .visit = buckets_visit,                  \
+    .end_step = buckets_end_step

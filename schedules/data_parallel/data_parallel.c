@@ -24,10 +24,8 @@ static bool is_root(const struct buckets *b)
 
 static dt_status root_divide(struct buckets *b)
 {
-    for (int i = 0; i < b->bucket_count; i++) {
-        b->buckets[i].own_first_elem = b->buckets[i].first_elem;
-        b->buckets[i].own_elems = is_root(b) ? b->buckets[i].elems : 0;
-    }
+    for (int i = 0; i < b->bucket_count && !is_root(b); i++)
+        b->buckets[i].own_elems = 0;
     return DT_OK;
 }
 
@@ -49,7 +47,6 @@ static dt_status root_send(struct buckets *b, struct bucket *bucket)
 }
 
 static const struct bucket_scheme root_scheme = {
-    .bucket_bytes = buckets_configured_bytes,
     .keep_gradients = true,
     .summed = true,
     .publishes_first = true,
@@ -59,18 +56,11 @@ static const struct bucket_scheme root_scheme = {
     .publish = root_send,
 };
 
-static dt_status root_create(const struct dp_setup *setup, struct data_parallel **out)
-{
-    DT_TRY(buckets_create(setup, &dp_data_parallel, &root_scheme, out));
-    (*out)->rules.publishes = true;
-    return DT_OK;
-}
-
 const struct dp_mode dp_data_parallel = {
     .name = "data_parallel",
     .holds = {.parameters = DP_ALL},
     .reduces = {{MESH_REPLICA, DT_COMM_REDUCE, DP_ALL}},
     .publishes = {MESH_REPLICA, DT_COMM_BROADCAST, DP_ALL},
-    .create = root_create,
+    .buckets = &root_scheme,
     BUCKETS_HOOKS,
 };

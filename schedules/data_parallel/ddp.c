@@ -9,15 +9,6 @@
 #include "schedules/data_parallel/buckets.h"
 #include "schedules/data_parallel/reduce.h"
 
-static dt_status ddp_divide(struct buckets *b)
-{
-    for (int i = 0; i < b->bucket_count; i++) {
-        b->buckets[i].own_first_elem = b->buckets[i].first_elem;
-        b->buckets[i].own_elems = b->buckets[i].elems;
-    }
-    return DT_OK;
-}
-
 /* Averaging an average again does not change it, so later micro-batches are added to it. */
 static dt_status ddp_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
@@ -32,19 +23,10 @@ static dt_status ddp_reduce(struct buckets *b, struct bucket *bucket)
 }
 
 static const struct bucket_scheme ddp_scheme = {
-    .bucket_bytes = buckets_configured_bytes,
     .keep_gradients = true,
-    .divide = ddp_divide,
     .begin = ddp_begin,
     .reduce = ddp_reduce,
 };
-
-static dt_status ddp_create(const struct dp_setup *setup, struct data_parallel **out)
-{
-    DT_TRY(buckets_create(setup, &dp_ddp, &ddp_scheme, out));
-    (*out)->repeats_updates = dt_comm_rank(setup->replicas) > 0;
-    return DT_OK;
-}
 
 const struct dp_mode dp_ddp = {
     .name = "ddp",
@@ -52,6 +34,6 @@ const struct dp_mode dp_ddp = {
     .reduces = {{MESH_REPLICA, DT_COMM_ALL_REDUCE, DP_ALL}},
     .ranks = DP_RANKS_ALIKE,
     .alone = &dp_none,
-    .create = ddp_create,
+    .buckets = &ddp_scheme,
     BUCKETS_HOOKS,
 };

@@ -63,7 +63,7 @@ static dt_status fsdp_make_shard(struct fsdp *fsdp, int g)
     size_t padding = shard.share_elems - shard.own_elems;
 
     DT_TRY(dt_event_create(s->device, &f->reduced));
-    DT_TRY(offload_alloc_home(s, DT_PARAMETERS, dp_bytes(s, shard.share_elems), &f->params));
+    DT_TRY(offload_alloc_params(s, dp_bytes(s, shard.share_elems), &f->params));
     if (!s->offload)
         DT_TRY(dt_alloc(s->compute, DT_GRADIENTS, dp_gradient_bytes(s, shard.share_elems), &f->grads.share));
     DT_TRY(optimizer_create(s->experiment, s->stage, (struct optimizer_run){.first = group->index, .count = 1}, shard.share_elems, 1,
@@ -126,29 +126,25 @@ static dt_status fsdp_fetch(struct data_parallel *dp, int g, struct resident *to
     return dt_event_record(to->there, s->network);
 }
 
-static dt_status fsdp_create(const struct dp_setup *setup, struct data_parallel **out)
+DT_DESTROYS(fsdp_destroy, struct data_parallel)
+
+static dt_status fsdp_create(const struct dp_mode *mode, const struct dp_setup *setup, struct data_parallel **out)
 {
-    dt_status status = DT_OK;
     int group_count = setup->stage->group_count;
     struct fsdp *fsdp = calloc(1, sizeof *fsdp);
     *out = NULL;
     DT_TRY(dt_allocated(fsdp, "no host memory for a data-parallel mode"));
-    fsdp->base =
-        (struct data_parallel){.mode = &dp_fsdp, .setup = *setup, .repeats_updates = setup->replicas && dt_comm_rank(setup->replicas) > 0};
-    fsdp->base.rules.reduce_every = setup->reduce_every;
+    DT_DESTROYED(fsdp_destroy) struct data_parallel *dp = &fsdp->base;
+    *dp = (struct data_parallel){.mode = mode, .setup = *setup, .repeats_updates = setup->replicas && dt_comm_rank(setup->replicas) > 0};
+    dp->rules.reduce_every = setup->reduce_every;
     fsdp->groups = calloc((size_t)group_count, sizeof *fsdp->groups);
-    if (!fsdp->groups)
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d shards", group_count);
-    DT_THEN(status, residency_init(&fsdp->base));
-    fsdp->base.rules.gathers_once = setup->experiment->fsdp.gather == GATHER_ONCE;
-    fsdp->base.rules.gathers_ahead = setup->experiment->fsdp.prefetch;
-    for (int g = 0; status == DT_OK && g < group_count; g++)
-        status = fsdp_make_shard(fsdp, g);
-    if (status < 0) {
-        fsdp_destroy(&fsdp->base);
-        return status;
-    }
-    *out = &fsdp->base;
+    DT_TRY(dt_allocated(fsdp->groups, "no host memory for %d shards", group_count));
+    DT_TRY(residency_init(dp));
+    dp->rules.gathers_once = setup->experiment->fsdp.gather == GATHER_ONCE;
+    dp->rules.gathers_ahead = setup->experiment->fsdp.prefetch;
+    for (int g = 0; g < group_count; g++)
+        DT_TRY(fsdp_make_shard(fsdp, g));
+    *out = DT_PASSED_ON(dp);
     return DT_OK;
 }
 

@@ -13,8 +13,9 @@
 #include "schedules/plan/plan.h"
 #include "schedules/step/timeline.h"
 
-struct offload;
+struct bucket_scheme;
 struct gradient_norm;
+struct offload;
 
 /* What every mode is given. All of it outlives the mode. */
 struct dp_setup {
@@ -157,11 +158,13 @@ struct dp_mode {
     enum dp_likeness ranks;
     const struct dp_mode *alone; /* replaces this mode if one replica is divided over all ranks and nothing is averaged; NULL: none */
 
+    const struct bucket_scheme *buckets; /* of a mode that shares buckets.c; otherwise NULL */
+
     /* The unit that this mode gathers and reduces. */
     enum dt_unit (*unit)(const struct experiment *experiment);
     /* Make parameters (initialised in their final memory), gradients and optimizer state, and set
      * rules, bucket_of and residents. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
-    dt_status (*create)(const struct dp_setup *setup, struct data_parallel **out);
+    dt_status (*create)(const struct dp_mode *mode, const struct dp_setup *setup, struct data_parallel **out);
     void (*destroy)(struct data_parallel *dp); /* streams are synchronized; takes NULL */
 
     /* PUBLISH: send the step's parameters to the ranks that lack them. */

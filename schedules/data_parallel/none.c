@@ -70,28 +70,24 @@ static dt_status none_make_homes(struct none *none)
     return DT_OK;
 }
 
-static dt_status none_create(const struct dp_setup *setup, struct data_parallel **out)
+DT_DESTROYS(none_destroy, struct data_parallel)
+
+static dt_status none_create(const struct dp_mode *mode, const struct dp_setup *setup, struct data_parallel **out)
 {
     struct replica_options replica = {.state_elems = setup->stage->param_elems, .summed_ranks = 1};
     struct none *none = calloc(1, sizeof *none);
-    dt_status status;
     *out = NULL;
     DT_TRY(dt_allocated(none, "no host memory for a data-parallel mode"));
-    none->base = (struct data_parallel){.mode = &dp_none, .setup = *setup};
-    if (setup->offload)
-        none->base.rules.reduce_every = 1; /* every micro-batch's gradients are copied to the host */
-    else
-        none->base.rules.updates_at_once = true;
+    DT_DESTROYED(none_destroy) struct data_parallel *dp = &none->base;
+    *dp = (struct data_parallel){.mode = mode, .setup = *setup};
+    dp->rules.reduce_every = setup->offload ? 1 : 0; /* every micro-batch's gradients are copied to the host */
+    dp->rules.updates_at_once = !setup->offload;
     none->groups = calloc((size_t)setup->stage->group_count, sizeof *none->groups);
-    status = none->groups ? replica_init(&none->replica, setup, &replica)
-                          : dt_fail(DT_ERR_HOST_MEMORY, "no host memory for %d groups", setup->stage->group_count);
-    if (status == DT_OK && setup->offload)
-        status = none_make_homes(none);
-    if (status < 0) {
-        none_destroy(&none->base);
-        return status;
-    }
-    *out = &none->base;
+    DT_TRY(dt_allocated(none->groups, "no host memory for %d groups", setup->stage->group_count));
+    DT_TRY(replica_init(&none->replica, setup, &replica));
+    if (setup->offload)
+        DT_TRY(none_make_homes(none));
+    *out = DT_PASSED_ON(dp);
     return DT_OK;
 }
 

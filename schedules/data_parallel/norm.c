@@ -76,27 +76,17 @@ static struct dt_norm_rule rule_of(const struct experiment *e)
     return rule;
 }
 
-static dt_status set_up(struct gradient_norm *n, const struct experiment *e, struct dt_device *device, struct dt_stream *compute)
-{
-    DT_TRY(find_all_counted(n, e));
-    struct dt_norm_state before = norm_before_steps(e);
-    DT_TRY(dt_kernels_set_norm(n->stage->kernels, compute, &before));
-    DT_TRY(dt_alloc(compute, DT_COMMUNICATION, sizeof(float), &n->squares));
-    return e->parameter_offload ? dt_alloc_host(compute, DT_COMMUNICATION, sizeof(float), &n->host_squares) : DT_OK;
-}
-
-dt_status norm_create(const struct experiment *experiment, const struct dt_stage *stage, struct dt_device *device, struct dt_comm *world,
-                      struct dt_stream *compute, struct gradient_norm **out)
+dt_status norm_create(const struct experiment *experiment, const struct dt_stage *stage, struct dt_comm *world, struct dt_stream *compute,
+                      struct gradient_norm **out)
 {
     struct gradient_norm *n = *out = calloc(1, sizeof *n);
     DT_TRY(dt_allocated(n, "no host memory for the gradients' norm"));
     *n = (struct gradient_norm){.world = world, .stage = stage, .rule = rule_of(experiment)};
-    dt_status status = set_up(n, experiment, device, compute);
-    if (status < 0) {
-        norm_destroy(n, compute);
-        *out = NULL;
-    }
-    return status;
+    DT_TRY(find_all_counted(n, experiment));
+    struct dt_norm_state before = norm_before_steps(experiment);
+    DT_TRY(dt_kernels_set_norm(stage->kernels, compute, &before));
+    DT_TRY(dt_alloc(compute, DT_COMMUNICATION, sizeof(float), &n->squares));
+    return experiment->parameter_offload ? dt_alloc_host(compute, DT_COMMUNICATION, sizeof(float), &n->host_squares) : DT_OK;
 }
 
 void norm_destroy(struct gradient_norm *n, struct dt_stream *compute)

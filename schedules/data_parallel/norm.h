@@ -23,9 +23,9 @@ bool norm_is_needed(const struct experiment *experiment);
 struct dt_norm_state norm_before_steps(const struct experiment *experiment);
 
 /* Collective over world. World, experiment and stage outlive the norm. Errors: DT_ERR_OOM,
- * DT_ERR_HOST_MEMORY. Owner: the caller. */
-dt_status norm_create(const struct experiment *experiment, const struct dt_stage *stage, struct dt_device *device, struct dt_comm *world,
-                      struct dt_stream *compute, struct gradient_norm **out);
+ * DT_ERR_HOST_MEMORY. Owner: the caller, also after a failure. */
+dt_status norm_create(const struct experiment *experiment, const struct dt_stage *stage, struct dt_comm *world, struct dt_stream *compute,
+                      struct gradient_norm **out);
 void norm_destroy(struct gradient_norm *norm, struct dt_stream *compute); /* takes NULL */
 
 /* A range of gradients of group `g`, beginning with its element first_elem: this rank updates with

@@ -5,20 +5,12 @@
 
 /* ---- streams ---- */
 
-static dt_status create_streams(struct offload *offload, struct dt_device *device)
-{
-    DT_TRY(dt_stream_create(device, "host to device", &offload->to_device));
-    DT_TRY(dt_stream_create(device, "device to host", &offload->to_host));
-    return dt_stream_create(device, "host update", &offload->update);
-}
-
 dt_status offload_init(struct offload *offload, struct dt_device *device)
 {
     *offload = (struct offload){0};
-    dt_status status = create_streams(offload, device);
-    if (status < 0)
-        offload_finish(offload);
-    return status;
+    DT_TRY(dt_stream_create(device, "host to device", &offload->to_device));
+    DT_TRY(dt_stream_create(device, "device to host", &offload->to_host));
+    return dt_stream_create(device, "host update", &offload->update);
 }
 
 void offload_finish(struct offload *offload)
@@ -36,9 +28,9 @@ dt_status offload_synchronize(struct offload *offload)
 
 /* ---- parameters ---- */
 
-dt_status offload_alloc_home(const struct dp_setup *setup, enum dt_category category, size_t bytes, struct dt_buffer *out)
+dt_status offload_alloc_params(const struct dp_setup *setup, size_t bytes, struct dt_buffer *out)
 {
-    return (setup->offload ? dt_alloc_host : dt_alloc)(setup->compute, category, bytes, out);
+    return (setup->offload ? dt_alloc_host : dt_alloc)(setup->compute, DT_PARAMETERS, bytes, out);
 }
 
 /* Initialise them on the device, in made [padded], and copy them to the host. */

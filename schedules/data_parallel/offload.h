@@ -20,14 +20,14 @@ struct offload {
     struct dt_stream *update;              /* computation on the host */
 };
 
-/* Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE; nothing needs to be freed then. */
+/* Errors: DT_ERR_HOST_MEMORY, DT_ERR_DEVICE; call offload_finish also then. */
 dt_status offload_init(struct offload *offload, struct dt_device *device);
 void offload_finish(struct offload *offload);           /* waits for queued work; takes a zeroed struct */
 dt_status offload_synchronize(struct offload *offload); /* returns the first failure */
 
-/* Allocate where parameters live: host memory with offload, else the device's memory. Errors:
+/* Allocate parameters where they live: in host memory with offload, else in the device's. Errors:
  * DT_ERR_OOM. */
-dt_status offload_alloc_home(const struct dp_setup *setup, enum dt_category category, size_t bytes, struct dt_buffer *out);
+dt_status offload_alloc_params(const struct dp_setup *setup, size_t bytes, struct dt_buffer *out);
 
 /* Write the initial values of parameters [first, first + count) of the group to `to` in host
  * memory, then zeros up to `padded` elements. The values are made on the device. Queues on compute.

@@ -91,14 +91,8 @@ dt_status optimizer_create(const struct experiment *experiment, const struct dt_
     optimizer->tensors = dt_model_tensor_count(&experiment->model);
     optimizer->parameters = (double)dt_model_parameter_count(&experiment->model) / experiment->tensor.size;
     optimizer->gradient_scale = (float)(1.0 / experiment_static_scale(experiment) / summed_ranks);
-    dt_status status = find_plain(optimizer, stage, run);
-    if (status >= 0)
-        status = allocate_state(optimizer, count, stream);
-    if (status < 0) {
-        optimizer_destroy(optimizer, stream);
-        *out = NULL;
-    }
-    return status;
+    DT_TRY(find_plain(optimizer, stage, run));
+    return allocate_state(optimizer, count, stream);
 }
 
 void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream)

@@ -26,8 +26,8 @@ struct optimizer_run {
 /* State for `count` parameters (0: none), allocated on `stream`: for SGD nothing, or with momentum
  * an fp32 moment, 4 bytes a parameter; for Adam two; and with master weights 4 bytes more.
  * summed_ranks: gradients are sums over this number of ranks; 1 if they are averages. The
- * experiment and the stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the
- * caller. */
+ * experiment and the stage outlive it. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. Owner: the caller,
+ * also after a failure. */
 dt_status optimizer_create(const struct experiment *experiment, const struct dt_stage *stage, struct optimizer_run run, size_t count,
                            int summed_ranks, struct dt_stream *stream, struct optimizer **out);
 void optimizer_destroy(struct optimizer *optimizer, struct dt_stream *stream); /* takes NULL */

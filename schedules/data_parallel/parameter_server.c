@@ -19,11 +19,6 @@
 
 #include <stdlib.h>
 
-static double every_group(const struct experiment *experiment)
-{
-    return 0;
-}
-
 /* The largest bucket without a server, the first of equal ones; -1 when all have a server. */
 static int largest_left(const struct buckets *b)
 {
@@ -50,8 +45,8 @@ static dt_status server_divide(struct buckets *b)
                 idlest = k;
         load_elems[idlest] += bucket->elems;
         bucket->server = strategy_server_replica(&s->experiment->strategy, idlest);
-        bucket->own_first_elem = bucket->first_elem;
-        bucket->own_elems = bucket->server == rank ? bucket->elems : 0;
+        if (bucket->server != rank)
+            bucket->own_elems = 0;
     }
     return DT_OK;
 }
@@ -123,7 +118,7 @@ static dt_status server_publish(struct buckets *b, struct bucket *bucket)
 }
 
 static const struct bucket_scheme server_scheme = {
-    .bucket_bytes = every_group,
+    .every_group = true,
     .keep_gradients = true,
     .summed = true,
     .divide = server_divide,
@@ -139,9 +134,9 @@ static void server_destroy(struct data_parallel *dp)
     buckets_destroy(dp);
 }
 
-static dt_status server_create(const struct dp_setup *setup, struct data_parallel **out)
+static dt_status server_create(const struct dp_mode *mode, const struct dp_setup *setup, struct data_parallel **out)
 {
-    DT_TRY(buckets_create(setup, &dp_parameter_server, &server_scheme, out));
+    DT_TRY(buckets_create(mode, setup, out));
     (*out)->updates_late = setup->experiment->parameter_server.staleness > 0;
     (*out)->rules.publishes = (*out)->updates_late;
     dt_status status = (*out)->updates_late ? late_create(buckets_of(*out)) : DT_OK;
@@ -167,6 +162,7 @@ const struct dp_mode dp_parameter_server = {
     .holds = {.parameters = DP_ALL},
     .reduces = {{MESH_REPLICA, DT_COMM_SEND, DP_ALL}},
     .publishes = {MESH_REPLICA, DT_COMM_SEND, DP_ALL},
+    .buckets = &server_scheme,
     .create = server_create,
     .unit = buckets_unit,
     .destroy = server_destroy,

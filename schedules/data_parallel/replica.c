@@ -19,7 +19,7 @@ static dt_status allocate(struct replica *replica, const struct dp_setup *setup,
 {
     const struct dt_stage *stage = setup->stage;
     size_t flat_elems = options->offset_elems ? options->flat_elems : stage->param_elems, bytes = dp_bytes(setup, flat_elems);
-    DT_TRY(offload_alloc_home(setup, DT_PARAMETERS, bytes, &replica->params));
+    DT_TRY(offload_alloc_params(setup, bytes, &replica->params));
     if (options->keep_gradients)
         DT_TRY(dt_alloc(setup->compute, DT_GRADIENTS, dp_gradient_bytes(setup, flat_elems), &replica->grads));
     struct optimizer_run run = {.count = stage->group_count, .offset_elems = replica->offset_elems};
@@ -53,11 +53,8 @@ dt_status replica_init(struct replica *replica, const struct dp_setup *setup, co
         replica->offset_elems[g] = options->offset_elems ? options->offset_elems[g] : offset;
         offset += stage->groups[g].param_elems;
     }
-    dt_status status = allocate(replica, setup, options);
-    DT_THEN(status, initialise(replica, setup, options));
-    if (status < 0)
-        replica_finish(replica, setup);
-    return status;
+    DT_TRY(allocate(replica, setup, options));
+    return initialise(replica, setup, options);
 }
 
 void replica_finish(struct replica *replica, const struct dp_setup *setup)

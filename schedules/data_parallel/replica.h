@@ -28,7 +28,7 @@ struct replica {
 };
 
 /* Allocate, initialise the parameters in place, and point every group at its parameters on the
- * device, and at its gradients if they are kept here. Nothing needs to be freed after a failure.
+ * device, and at its gradients if they are kept here. Call replica_finish also after a failure.
  * Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
 dt_status replica_init(struct replica *replica, const struct dp_setup *setup, const struct replica_options *options);
 void replica_finish(struct replica *replica, const struct dp_setup *setup);

@@ -32,7 +32,6 @@ static dt_status zero1_reduce(struct buckets *b, struct bucket *bucket)
 }
 
 static const struct bucket_scheme zero1_scheme = {
-    .bucket_bytes = buckets_configured_bytes,
     .divided = true,
     .keep_gradients = true,
     .divide = zero1_divide,
@@ -41,17 +40,12 @@ static const struct bucket_scheme zero1_scheme = {
     .publish = zero_publish,
 };
 
-static dt_status zero1_create(const struct dp_setup *setup, struct data_parallel **out)
-{
-    return zero_create(setup, &dp_zero1, &zero1_scheme, out);
-}
-
 const struct dp_mode dp_zero1 = {
     .name = "zero1",
     .holds = {.parameters = DP_ALL, .optimizer = DP_SHARE},
     .reduces = {{MESH_SHARD, DT_COMM_REDUCE_SCATTER, DP_ALL}},
     .publishes = {MESH_SHARD, DT_COMM_ALL_GATHER, DP_ALL},
     .ranks = DP_RANKS_SHARE_BUCKETS,
-    .create = zero1_create,
+    .buckets = &zero1_scheme,
     BUCKETS_HOOKS,
 };

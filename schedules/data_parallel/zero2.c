@@ -35,7 +35,6 @@ static dt_status zero2_reduce(struct buckets *b, struct bucket *bucket)
 }
 
 static const struct bucket_scheme zero2_scheme = {
-    .bucket_bytes = buckets_configured_bytes,
     .divided = true,
     .divide = zero2_divide,
     .begin = zero2_begin,
@@ -43,17 +42,12 @@ static const struct bucket_scheme zero2_scheme = {
     .publish = zero_publish,
 };
 
-static dt_status zero2_create(const struct dp_setup *setup, struct data_parallel **out)
-{
-    return zero_create(setup, &dp_zero2, &zero2_scheme, out);
-}
-
 const struct dp_mode dp_zero2 = {
     .name = "zero2",
     .holds = {.parameters = DP_ALL, .gradients = DP_SHARE, .optimizer = DP_SHARE},
     .reduces = {{MESH_SHARD, DT_COMM_REDUCE_SCATTER, DP_ALL}},
     .publishes = {MESH_SHARD, DT_COMM_ALL_GATHER, DP_ALL},
     .ranks = DP_RANKS_SHARE_BUCKETS,
-    .create = zero2_create,
+    .buckets = &zero2_scheme,
     BUCKETS_HOOKS,
 };

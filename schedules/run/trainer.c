@@ -219,7 +219,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .reduce_dtype = wide ? DT_FP32 : reduce_dtype,
         .converts = reduce_dtype != gradients,
     };
-    DT_TRY(mode->create(&dp, &t->dp));
+    DT_TRY(mode->create(mode, &dp, &t->dp));
     t->dp->rules.whole_gradients = gradients != e->model.dtype;
     DT_TRY(create_copy(t));
     struct pipeline_setup pipeline = {

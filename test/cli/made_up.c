@@ -7,15 +7,6 @@
 /* ---- a mode: a root averages the gradients and sends the averages to all, which make the same
  * update ---- */
 
-static dt_status rooted_divide(struct buckets *b)
-{
-    for (int i = 0; i < b->bucket_count; i++) {
-        b->buckets[i].own_first_elem = b->buckets[i].first_elem;
-        b->buckets[i].own_elems = b->buckets[i].elems;
-    }
-    return DT_OK;
-}
-
 static dt_status rooted_begin(struct buckets *b, struct bucket *bucket, const struct action *action)
 {
     return buckets_begin_flat(b, bucket, action, true);
@@ -31,21 +22,10 @@ static dt_status rooted_reduce(struct buckets *b, struct bucket *bucket)
 }
 
 static const struct bucket_scheme rooted_scheme = {
-    .bucket_bytes = buckets_configured_bytes,
     .keep_gradients = true,
-    .divide = rooted_divide,
     .begin = rooted_begin,
     .reduce = rooted_reduce,
 };
-
-static const struct dp_mode dp_rooted;
-
-static dt_status rooted_create(const struct dp_setup *setup, struct data_parallel **out)
-{
-    DT_TRY(buckets_create(setup, &dp_rooted, &rooted_scheme, out));
-    (*out)->repeats_updates = dt_comm_rank(setup->replicas) > 0;
-    return DT_OK;
-}
 
 static const struct dp_mode dp_rooted = {
     .name = "rooted",
@@ -54,7 +34,8 @@ static const struct dp_mode dp_rooted = {
     .ranks = DP_RANKS_DIFFER,
     .alone = &dp_none,
     .unit = buckets_unit,
-    .create = rooted_create,
+    .buckets = &rooted_scheme,
+    .create = buckets_create,
     .destroy = buckets_destroy,
     .fetch = buckets_fetch,
     .begin_gradients = buckets_begin_gradients,

@@ -55,7 +55,7 @@ static bool begins_part(const struct dt_stage *stage, int group)
 static void find_runs(struct traffic *t)
 {
     bool alone = t->mode == &dp_fsdp || t->mode == &dp_parameter_server;
-    double full = alone ? 0 : buckets_configured_bytes(t->experiment);
+    double full = alone ? 0 : t->experiment->ddp.bucket_mib * 1024 * 1024;
     for (int g = t->stage->group_count - 1; g >= 0; g--) {
         struct run *run = &t->runs[t->run_count];
         run->elems += t->stage->groups[g].param_elems;
