@@ -30,6 +30,8 @@ static void cuda_destroy(struct gpt_kernels *k)
     free(k);
 }
 
+DT_DESTROYS(cuda_destroy, struct gpt_kernels)
+
 /* Write the data that kernels expect in device memory. */
 static dt_status fill_memory(struct gpt_kernels *k)
 {
@@ -45,22 +47,19 @@ static dt_status fill_memory(struct gpt_kernels *k)
 static dt_status cuda_create(struct dt_kernels *base, const struct dt_model *model, struct gpt_kernels **out)
 {
     *out = NULL;
-    struct gpt_kernels *k = calloc(1, sizeof *k);
+    DT_DESTROYED(cuda_destroy) struct gpt_kernels *k = calloc(1, sizeof *k);
     DT_TRY(dt_allocated(k, "cuda kernels: no host memory"));
     k->model = *model;
     k->base = base;
     void *arrivals = NULL;
-    dt_status status = gpt_cuda_attention_check(k);
-    DT_THEN(status, dt_cuda_own_alloc(base->device, GPT_CUDA_ARRIVALS * sizeof *k->arrivals, &arrivals));
+    DT_TRY(gpt_cuda_attention_check(k));
+    DT_TRY(dt_cuda_own_alloc(base->device, GPT_CUDA_ARRIVALS * sizeof *k->arrivals, &arrivals));
     k->arrivals = arrivals;
-    DT_THEN(status, fill_memory(k));
-    DT_THEN(status, gpt_cuda_linear_create(k));
-    DT_THEN(status, gpt_cuda_try_hopper(k));
-    if (status < 0)
-        cuda_destroy(k);
-    else
-        *out = k;
-    return status;
+    DT_TRY(fill_memory(k));
+    DT_TRY(gpt_cuda_linear_create(k));
+    DT_TRY(gpt_cuda_try_hopper(k));
+    *out = DT_PASSED_ON(k);
+    return DT_OK;
 }
 
 #define ROW(entry, ...) .entry = gpt_cuda_##entry,

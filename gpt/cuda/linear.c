@@ -14,14 +14,11 @@ dt_status gpt_cuda_linear_create(struct gpt_kernels *k)
     DT_TRY(dt_allocated(linear, "cuda kernels: no host memory"));
     k->linear = linear;
     linear->most_named = GPT_CUDA_NAMED_FOR_A_RUN;
-    dt_status status = gpt_cublaslt_load(&linear->lt);
-    cublasStatus_t created = status == DT_OK ? linear->lt.create(&linear->handle) : CUBLAS_STATUS_SUCCESS;
+    DT_TRY(gpt_cublaslt_load(&linear->lt));
+    cublasStatus_t created = linear->lt.create(&linear->handle);
     if (created != CUBLAS_STATUS_SUCCESS)
-        status = dt_fail(DT_ERR_DEVICE, "cuBLASLt cannot start: %s", linear->lt.get_status_string(created));
-    DT_THEN(status, dt_cuda_own_alloc(k->base->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace));
-    if (status < 0)
-        gpt_cuda_linear_destroy(k);
-    return status;
+        return dt_fail(DT_ERR_DEVICE, "cuBLASLt cannot start: %s", linear->lt.get_status_string(created));
+    return dt_cuda_own_alloc(k->base->device, GPT_CUDA_WORKSPACE_BYTES, &linear->workspace);
 }
 
 void gpt_cuda_linear_destroy(struct gpt_kernels *k)

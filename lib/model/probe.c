@@ -6,19 +6,16 @@
 
 dt_status dt_probe_create(const struct dt_model_family *family, struct dt_device *device, size_t region_bytes, struct dt_probe **out)
 {
-    struct dt_probe *p = calloc(1, sizeof *p);
+    DT_DESTROYED(dt_probe_destroy) struct dt_probe *p = calloc(1, sizeof *p);
     *out = NULL;
     DT_TRY(dt_allocated(p, "no host memory for a probe"));
     p->family = family;
     p->device = device;
-    dt_status status = dt_stream_create(device, "compute", &p->stream);
+    DT_TRY(dt_stream_create(device, "compute", &p->stream));
     for (int i = 0; i < DT_PROBE_REGIONS; i++)
-        DT_THEN(status, dt_alloc(p->stream, DT_WORKSPACE, region_bytes, &p->regions[i]));
-    if (status < 0)
-        dt_probe_destroy(p);
-    else
-        *out = p;
-    return status;
+        DT_TRY(dt_alloc(p->stream, DT_WORKSPACE, region_bytes, &p->regions[i]));
+    *out = DT_PASSED_ON(p);
+    return DT_OK;
 }
 
 void dt_probe_destroy(struct dt_probe *p)

@@ -44,6 +44,7 @@ struct dt_prober {
  * caller. Errors: DT_ERR_HOST_MEMORY, DT_ERR_OOM. */
 dt_status dt_probe_create(const struct dt_model_family *family, struct dt_device *device, size_t region_bytes, struct dt_probe **out);
 void dt_probe_destroy(struct dt_probe *probe); /* takes NULL */
+DT_DESTROYS(dt_probe_destroy, struct dt_probe)
 /* Choose the kernel to run. Errors: DT_ERR_INVALID if region_bytes are too few or the shape is
  * invalid, DT_ERR_HOST_MEMORY, those of the kernels. */
 dt_status dt_probe_set(struct dt_probe *probe, const struct dt_measured *what);

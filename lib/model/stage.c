@@ -7,19 +7,15 @@
 dt_status dt_kernels_create(const struct dt_own_kernels *own, const struct dt_model *model, struct dt_device *device,
                             struct dt_kernels **out)
 {
-    struct dt_kernels *k = calloc(1, own ? own->bytes : sizeof *k);
+    DT_DESTROYED(dt_kernels_destroy) struct dt_kernels *k = calloc(1, own ? own->bytes : sizeof *k);
     *out = NULL;
     DT_TRY(dt_allocated(k, "no host memory for kernels"));
-    dt_status status = dt_kernels_init(k, device, model->dtype);
-    if (status == DT_OK && own) {
-        k->own = own;
-        status = own->begin(k, model);
-    }
-    if (status < 0)
-        dt_kernels_destroy(k);
-    else
-        *out = k;
-    return status;
+    DT_TRY(dt_kernels_init(k, device, model->dtype));
+    k->own = own;
+    if (own)
+        DT_TRY(own->begin(k, model));
+    *out = DT_PASSED_ON(k);
+    return DT_OK;
 }
 
 void dt_kernels_destroy(struct dt_kernels *k)

@@ -10,6 +10,7 @@
 dt_status dt_kernels_create(const struct dt_own_kernels *own, const struct dt_model *model, struct dt_device *device,
                             struct dt_kernels **out);
 void dt_kernels_destroy(struct dt_kernels *kernels); /* streams must be synchronized; takes NULL */
+DT_DESTROYS(dt_kernels_destroy, struct dt_kernels)
 
 /* The caller keeps kernels and model, which must outlive the stage. Owner of *out: the caller,
  * dt_stage_destroy. */

@@ -129,6 +129,7 @@ dt_status dt_record_open(const char *path, struct dt_record_file **out);
 /* Append one line. Errors: DT_ERR_IO; a partly written line is removed if the file allows it. */
 dt_status dt_record_append(struct dt_record_file *file, const char *line);
 void dt_record_close(struct dt_record_file *file); /* takes NULL */
+DT_DESTROYS(dt_record_close, struct dt_record_file)
 
 /* Visit the lines of a file in order, without reading all of it. Each line is passed with its
  * length, a NUL in place of its end, and its offset in the file. Empty lines are skipped. A file

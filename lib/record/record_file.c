@@ -110,23 +110,20 @@ static const char *open_problem(int error)
 dt_status dt_record_open(const char *path, struct dt_record_file **out)
 {
     bool standard = strcmp(path, "-") == 0;
-    struct dt_record_file *f = calloc(1, sizeof *f);
+    DT_DESTROYED(dt_record_close) struct dt_record_file *f = calloc(1, sizeof *f);
     struct stat facts;
     DT_TRY(dt_allocated(f, "out of memory while opening %s", path));
     f->path = strdup(standard ? "standard output" : path);
     f->fd = open_path(path);
-    dt_status status = dt_allocated(f->path, "out of memory while opening %s", path);
-    if (status == DT_OK && (f->fd < 0 || fstat(f->fd, &facts) < 0))
-        status = dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, open_problem(errno));
-    f->regular = status == DT_OK && S_ISREG(facts.st_mode);
-    DT_THEN(status, lock(f, LOCK_EX));
-    DT_THEN(status, f->regular ? probe_regular(f) : probe_stream(f));
-    DT_THEN(status, lock(f, LOCK_UN));
-    if (status < 0)
-        dt_record_close(f);
-    else
-        *out = f;
-    return status;
+    DT_TRY(dt_allocated(f->path, "out of memory while opening %s", path));
+    if (f->fd < 0 || fstat(f->fd, &facts) < 0)
+        return dt_fail(DT_ERR_IO, "cannot write records to %s: %s", f->path, open_problem(errno));
+    f->regular = S_ISREG(facts.st_mode);
+    DT_TRY(lock(f, LOCK_EX));
+    DT_TRY(f->regular ? probe_regular(f) : probe_stream(f));
+    DT_TRY(lock(f, LOCK_UN));
+    *out = DT_PASSED_ON(f);
+    return DT_OK;
 }
 
 void dt_record_close(struct dt_record_file *file)

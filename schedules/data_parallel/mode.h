@@ -163,7 +163,8 @@ struct dp_mode {
     /* The unit that this mode gathers and reduces. */
     enum dt_unit (*unit)(const struct experiment *experiment);
     /* Make parameters (initialised in their final memory), gradients and optimizer state, and set
-     * rules, bucket_of and residents. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY. */
+     * rules, bucket_of and residents. Errors: DT_ERR_OOM, DT_ERR_HOST_MEMORY; *out is destroyed also
+     * then, unless it is NULL. */
     dt_status (*create)(const struct dp_mode *mode, const struct dp_setup *setup, struct data_parallel **out);
     void (*destroy)(struct data_parallel *dp); /* streams are synchronized; takes NULL */
 

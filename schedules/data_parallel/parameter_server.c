@@ -139,12 +139,7 @@ static dt_status server_create(const struct dp_mode *mode, const struct dp_setup
     DT_TRY(buckets_create(mode, setup, out));
     (*out)->updates_late = setup->experiment->parameter_server.staleness > 0;
     (*out)->rules.publishes = (*out)->updates_late;
-    dt_status status = (*out)->updates_late ? late_create(buckets_of(*out)) : DT_OK;
-    if (status < 0) {
-        server_destroy(*out);
-        *out = NULL;
-    }
-    return status;
+    return (*out)->updates_late ? late_create(buckets_of(*out)) : DT_OK;
 }
 
 static dt_status server_begin_step(struct data_parallel *dp)

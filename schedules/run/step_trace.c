@@ -34,18 +34,15 @@ static dt_status agree(struct dt_comm *world, dt_status mine, const char *failur
 
 dt_status step_trace_open(const struct dt_trace_wish *wish, struct dt_comm *world, struct step_trace **out)
 {
-    struct step_trace *trace = *out = calloc(1, sizeof *trace);
+    DT_DESTROYED(step_trace_close) struct step_trace *trace = calloc(1, sizeof *trace);
     DT_TRY(dt_allocated(trace, "no host memory for a trace"));
     trace->world = world;
     trace->wish = *wish;
     char failure[512];
     snprintf(failure, sizeof failure, "write the trace %s", wish->path);
-    dt_status status = agree(world, dt_comm_rank(world) == 0 ? dt_trace_open(wish->path, &trace->file) : DT_OK, failure);
-    if (status < 0) {
-        step_trace_close(trace);
-        *out = NULL;
-    }
-    return status;
+    DT_TRY(agree(world, dt_comm_rank(world) == 0 ? dt_trace_open(wish->path, &trace->file) : DT_OK, failure));
+    *out = DT_PASSED_ON(trace);
+    return DT_OK;
 }
 
 dt_status step_trace_close(struct step_trace *trace)

@@ -21,3 +21,4 @@ dt_status step_trace_open(const struct dt_trace_wish *wish, struct dt_comm *worl
 dt_status step_trace_run(struct step_trace *trace, struct trainer *trainer, int step);
 
 dt_status step_trace_close(struct step_trace *trace); /* takes NULL. Errors: DT_ERR_IO, on rank 0 */
+DT_DESTROYS(step_trace_close, struct step_trace)

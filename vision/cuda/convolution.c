@@ -55,19 +55,16 @@ static void destroy_plan(const struct vision_cudnn *dnn, struct plan *p)
 
 dt_status vision_cuda_convolutions_create(enum dt_dtype dtype, struct vision_cuda_convolutions **out)
 {
-    struct vision_cuda_convolutions *c = calloc(1, sizeof *c);
+    DT_DESTROYED(vision_cuda_convolutions_destroy) struct vision_cuda_convolutions *c = calloc(1, sizeof *c);
     *out = NULL;
     DT_TRY(dt_allocated(c, "cuda kernels: no host memory"));
     c->dtype = dtype;
-    dt_status status = vision_cudnn_load(&c->dnn);
-    int created = status == DT_OK ? c->dnn.create(&c->handle) : CUDNN_SUCCESS;
+    DT_TRY(vision_cudnn_load(&c->dnn));
+    int created = c->dnn.create(&c->handle);
     if (created != CUDNN_SUCCESS)
-        status = dt_fail(DT_ERR_DEVICE, "cuDNN cannot start: %s", c->dnn.error_string(created));
-    if (status < 0)
-        vision_cuda_convolutions_destroy(c);
-    else
-        *out = c;
-    return status;
+        return dt_fail(DT_ERR_DEVICE, "cuDNN cannot start: %s", c->dnn.error_string(created));
+    *out = DT_PASSED_ON(c);
+    return DT_OK;
 }
 
 void vision_cuda_convolutions_destroy(struct vision_cuda_convolutions *c)

@@ -21,6 +21,7 @@ struct vision_backend {
  * DT_ERR_DEVICE, DT_ERR_HOST_MEMORY. */
 dt_status vision_cuda_convolutions_create(enum dt_dtype dtype, struct vision_cuda_convolutions **out);
 void vision_cuda_convolutions_destroy(struct vision_cuda_convolutions *convolutions); /* takes NULL */
+DT_DESTROYS(vision_cuda_convolutions_destroy, struct vision_cuda_convolutions)
 
 /* The entries of the table: convolution.c, norm.cu, pool.cu, rows.cu. */
 #define VISION_CUDA_DECLARE(entry, arguments) VISION_KERNEL_FUNCTION(vision_cuda_##entry, arguments);

@@ -19,6 +19,7 @@ struct gpt_cpu_attention; /* the threads' scratch memory, and the model's sizes 
  * (sizes), DT_ERR_HOST_MEMORY; *out is then NULL. */
 dt_status gpt_cpu_attention_create(const struct dt_model *model, int threads, struct gpt_cpu_attention **out);
 void gpt_cpu_attention_destroy(struct gpt_cpu_attention *attention); /* takes NULL */
+DT_DESTROYS(gpt_cpu_attention_destroy, struct gpt_cpu_attention)
 
 /* Run now, on the calling thread and an OpenMP team of `threads`. One call at a time for one
  * object. Shapes as in gpt/kernels.h. The model's `attention` says which arrays, fused or unfused,

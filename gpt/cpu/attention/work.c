@@ -54,7 +54,7 @@ dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int thread
     if (gpt_kv_heads(model) < 1 || gpt_of(model)->heads % gpt_kv_heads(model))
         return dt_fail(DT_ERR_INVALID, "attention: %d heads for %d heads of keys and values, which must divide them", gpt_of(model)->heads,
                        gpt_kv_heads(model));
-    struct gpt_cpu_attention *a = calloc(1, sizeof *a);
+    DT_DESTROYED(gpt_cpu_attention_destroy) struct gpt_cpu_attention *a = calloc(1, sizeof *a);
     DT_TRY(dt_allocated(a, "attention: out of memory"));
     a->model = *model;
     a->ops = ops;
@@ -68,13 +68,10 @@ dt_status gpt_cpu_attention_create_with(const struct dt_model *model, int thread
     size_t bytes = a->scratch ? lay_out(a, NULL, a->scratch) : 0;
     a->scratch_bytes = bytes * (size_t)threads;
     a->memory = a->scratch ? aligned_alloc(4096, a->scratch_bytes) : NULL;
-    if (!a->memory) {
-        gpt_cpu_attention_destroy(a);
-        return dt_fail(DT_ERR_HOST_MEMORY, "attention: no memory for the scratch of %d threads", threads);
-    }
+    DT_TRY(dt_allocated(a->memory, "attention: no memory for the scratch of %d threads", threads));
     for (int i = 0; i < threads; i++)
         lay_out(a, (char *)a->memory + bytes * (size_t)i, &a->scratch[i]);
-    *out = a;
+    *out = DT_PASSED_ON(a);
     return DT_OK;
 }
 

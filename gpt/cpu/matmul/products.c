@@ -44,20 +44,16 @@ dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, enum
     const struct gpt_matmul_ops *ops;
     *out = NULL;
     DT_TRY(choose(dtype, &ops));
-    struct gpt_cpu_products *products = calloc(1, sizeof *products);
+    DT_DESTROYED(gpt_cpu_products_destroy) struct gpt_cpu_products *products = calloc(1, sizeof *products);
     DT_TRY(dt_allocated(products, "cpu kernels: no host memory"));
     products->flat = dt_simd_for(isa, dtype);
     products->simd = gpt_simd_of(isa, dtype, mlp);
     products->mlp = mlp;
     products->element_bytes = dt_dtype_bytes(dtype);
     products->threads = threads;
-    dt_status status = ops ? gpt_matmul_create(ops, products->flat, threads, &products->tiles)
-                           : gpt_onednn_create(dtype, products->flat, threads, &products->onednn);
-    if (status < 0) {
-        gpt_cpu_products_destroy(products);
-        return status;
-    }
-    *out = products;
+    DT_TRY(ops ? gpt_matmul_create(ops, products->flat, threads, &products->tiles)
+               : gpt_onednn_create(dtype, products->flat, threads, &products->onednn));
+    *out = DT_PASSED_ON(products);
     return DT_OK;
 }
 

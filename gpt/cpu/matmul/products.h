@@ -23,6 +23,7 @@ struct gpt_cpu_products;
 dt_status gpt_cpu_products_create(enum dt_dtype dtype, enum dt_cpu_isa isa, enum gpt_mlp_kind mlp, int threads,
                                   struct gpt_cpu_products **out);
 void gpt_cpu_products_destroy(struct gpt_cpu_products *products); /* takes NULL */
+DT_DESTROYS(gpt_cpu_products_destroy, struct gpt_cpu_products)
 
 /* "amx", "twin" or "onednn": a literal. */
 const char *gpt_cpu_products_name(const struct gpt_cpu_products *products);
