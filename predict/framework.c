@@ -579,6 +579,7 @@ dt_status framework_create(const struct experiment *e, const struct dt_profile *
         .wide_reduction = profile->schedule.wide_gradients,
         .key_pieces = profile->schedule.key_pieces,
         .sums_in_turn = profile->schedule.sums_in_turn,
+        .divides_messages = profile->schedule.divides_messages,
         .activation = {.copies_in_turn = profile->schedule.offloads_in_turn},
         .extra = &f->extra,
     };

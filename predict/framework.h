@@ -47,6 +47,14 @@
  *                              of its input is summed over ranks. With 2, each of SwiGLU's two
  *                              products has its own sum. Source: Aleph-Alpha/scaling,
  *                              src/scaling/core/nn/linear/column_parallel_linear.py and mlp.py.
+ *   divides_messages           Without sequence parallelism all ranks that share a layer have the same
+ *                              activations between stages. Each sends its part of them, or of their
+ *                              gradients, to the next stage, whose ranks gather the parts before
+ *                              they go on. Source: Narayanan et al., "Efficient Large-Scale Language
+ *                              Model Training on GPU Clusters Using Megatron-LM", SC21, section 4.1;
+ *                              deepspeedai/DeepSpeed, deepspeed/runtime/pipe/engine.py
+ *                              (is_pipe_partitioned, is_grad_partitioned) and runtime/utils.py
+ *                              (PartitionedTensor.full).
  *   recomputes_outputs         Checkpointing runs the whole forward again. This includes a block's
  *                              last product and, with tensor parallelism, its sum, though backward
  *                              reads neither. PyTorch without reentrant autograd stops earlier since

@@ -197,6 +197,9 @@ static const struct dt_field after_kernels[] = {
     {"schedule.sums_in_turn", DT_FIELD_INT, AT(schedule.sums_in_turn), .max = 2, .initial = "0",
      .description = "1: ranks that share layers wait for the sum of an input's gradient before they compute weight gradients. 2: and "
                     "without sequence parallelism each of SwiGLU's two products has a sum of its own."},
+    {"schedule.divides_messages", DT_FIELD_INT, AT(schedule.divides_messages), .max = 1, .initial = "0",
+     .description = "1: without sequence parallelism ranks that share layers each send a part of a message to the next stage, whose ranks "
+                    "gather the parts."},
     {"schedule.recomputes_outputs", DT_FIELD_INT, AT(schedule.recomputes_outputs), .max = 1, .initial = "0",
      .description = "1: what is computed again ends with the output, which nobody reads: a block's last product and its ranks' sum."},
     {"schedule.recomputes_keys", DT_FIELD_INT, AT(schedule.recomputes_keys), .max = 1, .initial = "0",

@@ -112,7 +112,7 @@ struct dt_profile {
     struct {
         int flattening_copies, offloads_in_turn, gathers_in_turn, gathers_layers, keeps_last_chunk, holds_last_chunk, whole_head,
             separate_first_gradients, wide_gradients, gathers_outputs, fills_stages, fewest_chunks, copies_shares, key_pieces, sums_in_turn,
-            recomputes_outputs, recomputes_keys, stage_buffers;
+            recomputes_outputs, recomputes_keys, stage_buffers, divides_messages;
     } schedule;
     struct dt_measured_list measured;          /* kernels that need no formula */
     struct dt_product_rates rates;             /* from a user's table: not a key of a profile */

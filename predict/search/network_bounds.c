@@ -274,7 +274,7 @@ dt_status network_bounds_messages(struct network_bounds *b, const struct experim
     DT_TRY(find_senders(b, e, mesh, &senders));
     double share = b->machine->cluster.nic.count > 0 ? card_bytes_per_s(b, senders) / senders : INFINITY; /* they share the card evenly */
     double bytes = boundary_bytes(e, mesh, samples);
-    bytes /= e->tensor.sequence_parallel ? mesh->size[MESH_TENSOR] : 1;
+    bytes /= e->tensor.sequence_parallel || b->machine->profile.schedule.divides_messages ? mesh->size[MESH_TENSOR] : 1;
     *out = (struct message_times){.near_s = INFINITY, .away_s = INFINITY, .ranks_per_node = per_node};
     for (int k = 0; k + 1 < mesh->size[MESH_PIPELINE]; k++) {
         int from = mesh_moved(mesh, MESH_PIPELINE, 0, k), to = mesh_moved(mesh, MESH_PIPELINE, 0, k + 1);

@@ -114,7 +114,8 @@ dt_status links_recv(struct links *links, const struct action *action, const str
     enum plan_channel channel = plan_channel(links->plan, action);
     struct link *link = &links->receivers[channel];
     struct dt_event *arrived = link->arrived[action->part * links->plan->slots + action->slot];
-    DT_TRY(dt_alloc(link->stream, DT_ACTIVATIONS, message->elems * dt_dtype_bytes(message->dtype), buffer));
+    size_t elems = message->gathered ? message->gathered : message->elems;
+    DT_TRY(dt_alloc(link->stream, DT_ACTIVATIONS, elems * dt_dtype_bytes(message->dtype), buffer));
     DT_TRY(dt_recv(link->comm, buffer->data, message->elems, message->dtype, 1 - dt_comm_rank(link->comm), link->stream));
     DT_TRY(dt_event_record(arrived, link->stream));
     DT_TRY(timeline_receive(timeline, arrived, message->key));

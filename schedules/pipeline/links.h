@@ -45,7 +45,8 @@ void links_finish(struct links *links); /* takes zeroed ones */
 /* What is received or sent. key: for the timeline. */
 struct link_message {
     enum dt_dtype dtype;
-    size_t elems;
+    size_t elems;    /* that are sent */
+    size_t gathered; /* 0; more: the receiver's buffer has so many elements, of which others send the rest */
     uint64_t key;
 };
 

@@ -174,9 +174,11 @@ static struct link_message describe_message(struct pipeline *p, const struct act
     bool gradient = a->op == ACTION_RECV_GRADIENT || a->op == ACTION_SEND_GRADIENT;
     bool above = a->op == ACTION_RECV_INPUT || a->op == ACTION_SEND_GRADIENT;
     uint64_t boundary = (uint64_t)(plan_virtual_stage(&p->plan, a) - above);
+    size_t elems = p->family->boundary_elems(p->setup.stage, a->part, !above, stash_of(p, a)->samples);
     return (struct link_message){
         .dtype = p->setup.experiment->model.dtype,
-        .elems = p->family->boundary_elems(p->setup.stage, a->part, !above, stash_of(p, a)->samples),
+        .elems = elems / (p->setup.gather ? (size_t)dt_comm_size(p->setup.mesh->comm[MESH_TENSOR]) : 1),
+        .gathered = elems,
         .key = (boundary << 33 | (uint64_t)gradient << 32 | a->micro_batch) + 1,
     };
 }
@@ -184,7 +186,13 @@ static struct link_message describe_message(struct pipeline *p, const struct act
 static dt_status run_recv(struct pipeline *p, const struct action *a)
 {
     struct link_message message = describe_message(p, a);
-    return links_recv(&p->links, a, &message, p->setup.timeline, message_of(p, a));
+    struct dt_buffer *buffer = message_of(p, a);
+    DT_TRY(links_recv(&p->links, a, &message, p->setup.timeline, buffer));
+    if (!p->setup.gather)
+        return DT_OK;
+    DT_TRY(dt_stream_follow(p->setup.gather, p->setup.compute));
+    DT_TRY(dt_all_gather(p->setup.mesh->comm[MESH_TENSOR], buffer->data, buffer->data, message.elems, message.dtype, p->setup.gather));
+    return timeline_follow(p->setup.timeline, p->setup.gather);
 }
 
 static dt_status run_send(struct pipeline *p, const struct action *a)

@@ -33,8 +33,11 @@ struct pipeline_setup {
     struct dt_stream *compute, *network; /* network: the data-parallel mode's */
     struct timeline *timeline;
     const struct dt_event *copied; /* changes of parameters wait for it, since they are being saved; NULL: nothing is saved */
-    const struct mesh *mesh;       /* this rank's stage, and its neighbours */
-    size_t samples;                /* of one step: divided into the order's micro-batches; if uneven, the first ones have one sample more */
+    /* Only on sim, NULL: messages are whole. Otherwise ranks that share layers each send a part of
+     * a message, and gather the parts on this stream. */
+    struct dt_stream *gather;
+    const struct mesh *mesh; /* this rank's stage, and its neighbours */
+    size_t samples;          /* of one step: divided into the order's micro-batches; if uneven, the first ones have one sample more */
     const struct experiment_order *order;
     struct activation_rules activation;
     const struct pipeline_extra *extra; /* NULL: none */

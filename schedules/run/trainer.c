@@ -231,6 +231,7 @@ static dt_status create_mode_and_pipeline(struct trainer *t, const struct dp_mod
         .network = t->network,
         .timeline = t->timeline,
         .copied = t->copy ? checkpoint_copied(t->copy) : NULL,
+        .gather = t->options.divides_messages && t->mesh.comm[MESH_TENSOR] && !e->tensor.sequence_parallel ? t->tensor : NULL,
         .mesh = &t->mesh,
         .samples = t->samples,
         .order = &t->order,

@@ -18,6 +18,7 @@ struct trainer_options {
     bool wide_reduction;   /* 16-bit gradients are sent in 32 bits: only on device sim */
     bool key_pieces;       /* as in struct dt_context_group */
     int sums_in_turn;      /* as in struct dt_tensor_group */
+    bool divides_messages; /* ranks that share layers each send a part of a message: only on device sim */
     struct activation_rules activation;
     const struct pipeline_extra *extra;
     struct dt_memory_usage *memory_at; /* as in struct pipeline_setup */

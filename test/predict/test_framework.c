@@ -276,6 +276,40 @@ static void sums_in_turn(void)
     }
 }
 
+/* Ranks that share layers send a part of each message to the next stage, and gather the others, which
+ * takes less time where the next stage is on another node. With sequence parallelism they have no
+ * more than a part. */
+static void messages_are_divided(void)
+{
+    static const char *const rows[] = {"false", "true"};
+    for (int sliced = 0; sliced < 2; sliced++) {
+        char keys[512];
+        double step_s[2], sent[2], gathered[2];
+        snprintf(keys, sizeof keys,
+                 "\"world_size\": 16, \"paradigm\": \"pdp\", \"batch_size\": 16, \"straddle_nodes\": true, \"pipeline\": {\"stages\": 2, "
+                 "\"chunks\": 4}, "
+                 "\"tensor\": {\"size\": 8, \"sequence_parallel\": %s}, "
+                 "\"model\": {\"layers\": 4, \"heads\": 16, \"hidden\": 2048, \"vocab_size\": 512, \"block_size\": 1024}",
+                 rows[sliced]);
+        for (int divided = 0; divided < 2; divided++) {
+            struct simulated_system *system;
+            struct measure_result result;
+            struct experiment *e = experiment_of(keys);
+            CHECK_OK(simulated_system_create(e, &system));
+            system->costs.profile.schedule.divides_messages = divided;
+            step_s[divided] = run(e, system, &result);
+            sent[divided] = result.metrics.step.send_bytes;
+            gathered[divided] = result.metrics.step.all_gather_bytes;
+            measure_result_finish(&result);
+            simulated_system_destroy(system);
+            free(e);
+        }
+        CHECK(sliced ? sent[1] == sent[0] && step_s[1] == step_s[0] : sent[1] * 8 == sent[0] && step_s[1] < step_s[0],
+              "%g and %g bytes, %g and %g s", sent[0], sent[1], step_s[0], step_s[1]);
+        CHECK(sliced || gathered[1] > gathered[0], "%g and %g bytes are gathered", gathered[0], gathered[1]);
+    }
+}
+
 static void without_messages(struct simulated_system *s)
 {
     s->cluster.nvlink.gb_per_s *= 1e6;
@@ -574,6 +608,7 @@ static const struct test_case cases[] = {
     {"shares are copied", shares_are_copied},
     {"one queue waits for reductions", one_queue_waits_for_reductions},
     {"sums in turn", sums_in_turn},
+    {"messages are divided", messages_are_divided},
     {"products overlap with exchanges", products_overlap},
     {"gathers of updated parameters are hidden", gathers_are_hidden},
     {"amaxes do not wait for gradients", amaxes_pass_gradients},
