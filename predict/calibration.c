@@ -54,7 +54,6 @@ static double window_s(const struct measuring *m, int ranks)
 static dt_status time_windows(const struct measuring *m, double length_s, double *out)
 {
     double seconds[WINDOWS];
-    struct dt_statistics statistics;
     int times = 1; /* calls between two readings of the clock, so that waiting for the device hardly counts */
     for (int w = 0; w < WINDOWS; w++) {
         double start = dt_clock_s(), now = start;
@@ -67,9 +66,7 @@ static dt_status time_windows(const struct measuring *m, double length_s, double
         }
         seconds[w] = (now - start) / done;
     }
-    DT_TRY(dt_statistics_compute(seconds, WINDOWS, &statistics));
-    *out = statistics.median;
-    return DT_OK;
+    return dt_statistics_quantile(seconds, WINDOWS, 0.5, out);
 }
 
 /* A barrier after which all ranks go on at the same moment: ranks that wait for others sleep, and
@@ -166,16 +163,13 @@ static dt_status copy(const struct copying *c, size_t bytes, bool to_host)
 static dt_status time_copy(const struct copying *c, size_t bytes, bool to_host, double *out)
 {
     double seconds[REPETITIONS];
-    struct dt_statistics statistics;
     DT_TRY(copy(c, bytes, to_host));
     for (int i = 0; i < REPETITIONS; i++) {
         double start = dt_clock_s();
         DT_TRY(copy(c, bytes, to_host));
         seconds[i] = dt_clock_s() - start;
     }
-    DT_TRY(dt_statistics_compute(seconds, REPETITIONS, &statistics));
-    *out = statistics.median;
-    return DT_OK;
+    return dt_statistics_quantile(seconds, REPETITIONS, 0.5, out);
 }
 
 static dt_status time_copies(const struct copying *c, size_t bytes, struct calibration_gpu *gpu)
@@ -282,7 +276,6 @@ static dt_status repeat(struct exchange *x, const struct measuring *m, const str
 static dt_status time_exchange(struct exchange *x, const struct measuring *measuring, int repetitions, struct dt_sim_measured *m)
 {
     double seconds[CALIBRATION_REPETITIONS], wall = 0, processor = dt_processor_clock_s();
-    struct dt_statistics statistics;
     for (int i = 0; i < repetitions; i++) {
         DT_TRY(repeat(x, measuring, m, 0, &seconds[i]));
         wall += seconds[i] * x->queued;
@@ -290,8 +283,8 @@ static dt_status time_exchange(struct exchange *x, const struct measuring *measu
     int times = m->kind == DT_SIM_MESSAGE ? 2 : 1;
     bool takes_part = m->kind != DT_SIM_MESSAGE || dt_comm_rank(x->group) < 2;
     double mine[2] = {takes_part ? dt_processor_clock_s() - processor : 0, wall};
-    DT_TRY(dt_statistics_compute(seconds, repetitions, &statistics));
-    m->seconds = statistics.median / times;
+    DT_TRY(dt_statistics_quantile(seconds, repetitions, 0.5, &m->seconds));
+    m->seconds /= times;
     if (x->times)
         x->times->count = repetitions;
     for (int i = 0; x->times && i < repetitions; i++)
@@ -306,7 +299,6 @@ static dt_status time_exchange(struct exchange *x, const struct measuring *measu
 static dt_status time_beside(struct exchange *x, const struct measuring *m, const struct dt_sim_measured *what)
 {
     struct calibration_times *times = x->times;
-    struct dt_statistics statistics;
     double alone_s[CALIBRATION_REPETITIONS], start = dt_clock_s(), products;
     DT_TRY(dt_probe_run(m->probe, 1));
     products = fmax(1, round(what->seconds * x->queued / (dt_clock_s() - start)));
@@ -317,8 +309,7 @@ static dt_status time_beside(struct exchange *x, const struct measuring *m, cons
         DT_TRY(dt_probe_run(m->probe, (int)products));
         alone_s[i] = (dt_clock_s() - start) / x->queued;
     }
-    DT_TRY(dt_statistics_compute(alone_s, times->count, &statistics));
-    times->product_s = statistics.median;
+    DT_TRY(dt_statistics_quantile(alone_s, times->count, 0.5, &times->product_s));
     DT_TRY(dt_host_all_gather(x->group, &products, sizeof products, x->everybody)); /* this also makes all begin together */
     for (int i = 0; i < times->count; i++) {
         DT_TRY(repeat(x, m, what, (int)products, &times->beside_s[i]));
@@ -477,7 +468,7 @@ static dt_status measure_alone(struct measuring *m)
 /* For dtbench bench: only collectives. A concurrent product has its own probe. */
 static dt_status measure_bench(struct measuring *m)
 {
-    struct exchange exchange = {.group = NULL};
+    DT_ENDED(finish_exchange) struct exchange exchange = {.group = NULL};
     struct dt_measured product;
     DT_TRY(calibration_place_find(m->place, m->world, &m->out->place));
     m->total = calibration_count(m->request, 1);
@@ -489,14 +480,13 @@ static dt_status measure_bench(struct measuring *m)
         DT_TRY(dt_probe_run(m->probe, 1));
     }
     dt_status status = measure_collectives(m, &exchange);
-    finish_exchange(&exchange);
     dt_probe_destroy(m->probe);
     return status;
 }
 
 static dt_status measure(struct measuring *m)
 {
-    struct exchange exchange = {.group = NULL};
+    DT_ENDED(finish_exchange) struct exchange exchange = {.group = NULL};
     struct calibration_place *place = &m->out->place;
     DT_TRY(calibration_place_find(m->place, m->world, place));
     m->beside = place->shared_processors ? dt_comm_size(m->world) : place->ranks_per_node;
@@ -505,11 +495,7 @@ static dt_status measure(struct measuring *m)
     m->total = calibration_count(m->request, dt_comm_size(m->world) > 1 ? calibration_group_count(place) : 0);
     if (calibration_shares(m->request) || m->request->kernels)
         DT_TRY(measure_alone(m));
-    if (dt_comm_size(m->world) == 1)
-        return DT_OK;
-    dt_status status = measure_collectives(m, &exchange);
-    finish_exchange(&exchange);
-    return status;
+    return dt_comm_size(m->world) == 1 ? DT_OK : measure_collectives(m, &exchange);
 }
 
 static void describe_gpu(const struct dt_device_info *info, struct calibration_gpu *out)
