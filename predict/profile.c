@@ -381,39 +381,28 @@ static dt_status check_sources(const struct cJSON *sources, const bool *given, c
     return DT_OK;
 }
 
-/* Read the rows of the table. given [table.count], zeroed. */
-static dt_status read_rows(const struct cJSON *object, const struct cJSON *sources, const char *source, bool *given, struct dt_profile *out)
+static dt_status read_table(const struct cJSON *object, const struct cJSON *sources, const char *source, struct dt_profile *out)
 {
     const struct dt_table *table = profile_table();
+    DT_FREED bool *given = calloc((size_t)table->count, sizeof *given);
+    DT_TRY(dt_allocated(given, "%s: no host memory", source));
     DT_TRY(dt_config_defaults(table, out));
     DT_TRY(dt_config_read(table, object, source, out, given));
     DT_TRY(dt_config_check_required(table, given, source));
     return check_sources(sources, given, source);
 }
 
-static dt_status read_table(const struct cJSON *object, const struct cJSON *sources, const char *source, struct dt_profile *out)
-{
-    DT_FREED bool *given = calloc((size_t)profile_table()->count, sizeof *given);
-    DT_TRY(dt_allocated(given, "%s: no host memory", source));
-    return read_rows(object, sources, source, given, out);
-}
-
-static dt_status read_measured(const struct cJSON *list, const char *source, struct dt_measured_list *out)
-{
-    char where[512];
-    snprintf(where, sizeof where, "%.400s: measured", source);
-    return measured_read(list, where, out);
-}
-
 static dt_status read_constants(struct cJSON *object, const char *source, struct dt_profile *out)
 {
+    char where[512];
     if (!cJSON_IsObject(object))
         return dt_fail(DT_ERR_INVALID, "%s: expected a profile, a JSON object", source);
     DT_DESTROYED(dt_json_destroy) struct cJSON *sources = cJSON_DetachItemFromObjectCaseSensitive(object, "sources");
     DT_DESTROYED(dt_json_destroy)
     struct cJSON *measured = cJSON_DetachItemFromObjectCaseSensitive(object, "measured"); /* a list, which has no rows */
     DT_TRY(read_table(object, sources, source, out));
-    return read_measured(measured, source, &out->measured);
+    snprintf(where, sizeof where, "%.400s: measured", source);
+    return measured_read(measured, where, &out->measured);
 }
 
 dt_status profile_parse(const char *text, size_t length, const char *source, struct dt_profile *out)
@@ -432,14 +421,10 @@ dt_status profile_read(const char *path, struct dt_profile *out)
     return profile_parse(text, length, path, out);
 }
 
-double profile_eight_between(double median, double most)
-{
-    return most > median ? median + (most - median) * (1.282 - 0.674) / (1.645 - 0.674) : NAN;
-}
-
 double profile_eight(const struct dt_profile *p)
 {
-    return p->error.eight > 0 ? p->error.eight : profile_eight_between(p->error.median, p->error.most);
+    double median = p->error.median, most = p->error.most, between = median + (most - median) * (1.282 - 0.674) / (1.645 - 0.674);
+    return p->error.eight > 0 ? p->error.eight : most > median ? between : NAN;
 }
 
 static struct dt_kernel_cost *kernel_called(struct dt_profile *p, const char *name)

@@ -20,7 +20,6 @@ dt_status profile_parse(const char *text, size_t length, const char *source, str
  * profile gives only the median and nine of ten, it is interpolated between them as for a normal
  * error: 0.674, 1.282 and 1.645 standard deviations (tables of the normal distribution). */
 double profile_eight(const struct dt_profile *profile);
-double profile_eight_between(double median, double most);
 
 /* The table of constants. */
 const struct dt_table *profile_table(void);
