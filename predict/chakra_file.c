@@ -41,16 +41,6 @@ static void add_int64(struct attributes *a, const char *name, int64_t value)
     add_attribute(a, name, CHAKRA_PROTO_MSG__ATTRIBUTE_PROTO__VALUE_INT64_VAL)->int64_val = value;
 }
 
-static void add_uint64(struct attributes *a, const char *name, uint64_t value)
-{
-    add_attribute(a, name, CHAKRA_PROTO_MSG__ATTRIBUTE_PROTO__VALUE_UINT64_VAL)->uint64_val = value;
-}
-
-static void add_text(struct attributes *a, const char *name, const char *value)
-{
-    add_attribute(a, name, CHAKRA_PROTO_MSG__ATTRIBUTE_PROTO__VALUE_STRING_VAL)->string_val = (char *)value;
-}
-
 /* Write a message of this size, which `pack` puts into the buffer: first its length in base 128. */
 static dt_status write_message(struct chakra_file *f, const ProtobufCMessage *message)
 {
@@ -94,7 +84,9 @@ static void describe(const struct chakra_node *node, char group[16], struct attr
     switch (node->kind) {
     case CHAKRA_COMPUTE: break;
     case CHAKRA_LOAD:
-    case CHAKRA_STORE: add_uint64(a, "tensor_size", node->bytes); break;
+    case CHAKRA_STORE:
+        add_attribute(a, "tensor_size", CHAKRA_PROTO_MSG__ATTRIBUTE_PROTO__VALUE_UINT64_VAL)->uint64_val = node->bytes;
+        break;
     case CHAKRA_COLLECTIVE: add_int64(a, "comm_type", node->collective); break;
     case CHAKRA_SEND:
     case CHAKRA_RECEIVE:
@@ -105,7 +97,7 @@ static void describe(const struct chakra_node *node, char group[16], struct attr
     if (node->kind >= CHAKRA_SEND) {
         add_int64(a, "comm_size", (int64_t)node->bytes);
         snprintf(group, 16, "%d", node->group);
-        add_text(a, "pg_name", group);
+        add_attribute(a, "pg_name", CHAKRA_PROTO_MSG__ATTRIBUTE_PROTO__VALUE_STRING_VAL)->string_val = group;
     }
 }
 

@@ -299,9 +299,6 @@ static dt_status change_action(void *context, const struct plan *from, int at, s
     return after(c, from, at, out);
 }
 
-/* Memory that a step leaves in a slot is freed when the next step uses the slot. The plan is the
- * same in every step, so the first BEGIN of every slot that is ever allocated frees. In the first
- * step there is nothing to free. */
 /* Groups and a stream of their own: amaxes do not wait for gradients that are being reduced. */
 static dt_status make_amax_groups(struct framework *f, const struct dp_setup *s)
 {
@@ -311,6 +308,9 @@ static dt_status make_amax_groups(struct framework *f, const struct dp_setup *s)
     return dt_stream_create(s->device, "amaxes", &f->amaxes);
 }
 
+/* Memory that a step leaves in a slot is freed when the next step uses the slot. The plan is the
+ * same in every step, so the first BEGIN of every slot that is ever allocated frees. In the first
+ * step there is nothing to free. */
 static dt_status change_plan(void *context, const struct data_parallel *dp, struct plan *plan)
 {
     struct framework *f = context;

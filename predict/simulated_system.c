@@ -347,10 +347,10 @@ bool simulated_system_ignores_unit(const struct simulated_system *s, const struc
     return ignored;
 }
 
-static double highest_peak(const struct measure_result *result, int ranks)
+double simulated_peak_bytes(const struct measure_result *result)
 {
     double peak_bytes = 0;
-    for (int i = 0; i < ranks; i++)
+    for (int i = 0; i < result->rank_count; i++)
         peak_bytes = fmax(peak_bytes, (double)result->ranks[i].memory.device.peak_total_bytes);
     return peak_bytes;
 }
@@ -365,13 +365,13 @@ double simulated_system_reported_bytes(const struct simulated_system *s, const s
 {
     const struct dt_profile *p = &s->costs.profile;
     bool first = p->memory.peaks_of_first_rank && result->rank_count > 0;
-    double peak_bytes = highest_peak(result, first ? 1 : result->rank_count);
+    double peak_bytes = first ? (double)result->ranks[0].memory.device.peak_total_bytes : simulated_peak_bytes(result);
     return p->memory.peaks_reserved ? held_bytes(s, peak_bytes) : peak_bytes;
 }
 
 double simulated_system_used_bytes(const struct simulated_system *s, const struct measure_result *result)
 {
-    double most = highest_peak(result, result->rank_count);
+    double most = simulated_peak_bytes(result);
     for (int i = 0; i < result->rank_count; i++) {
         double bytes = 0;
         for (int kind = 0; kind < DT_CATEGORY_COUNT; kind++)

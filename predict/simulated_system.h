@@ -65,6 +65,9 @@ dt_status simulated_system_check_stages(const struct simulated_system *system, c
 bool simulated_system_ignores_unit(const struct simulated_system *system, const struct experiment *experiment, char *text,
                                    size_t text_bytes);
 
+/* The peak on the fullest device. */
+double simulated_peak_bytes(const struct measure_result *result);
+
 /* The peak that the framework reports, as the profile says: that of all ranks, or the first rank's;
  * and of tensors, or of what its allocator has reserved. */
 double simulated_system_reported_bytes(const struct simulated_system *system, const struct measure_result *result);

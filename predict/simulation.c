@@ -52,10 +52,10 @@ dt_status simulation_fits(const struct experiment *e, const struct simulated_sys
 
 /* ---- the work of one rank ---- */
 
-static bool works(const struct dt_sim_program *program, const struct dt_sim_op *op, const char *stream)
+static bool computes(const struct dt_sim_program *program, const struct dt_sim_op *op)
 {
     bool is_work = op->kind == DT_SIM_WORK || op->kind == DT_SIM_SHARED_WORK;
-    return is_work && strcmp(program->stream_names[op->stream], stream) == 0;
+    return is_work && strcmp(program->stream_names[op->stream], "compute") == 0;
 }
 
 /* The time of an event is that of the work issued before it, as if no wait took time: moments
@@ -65,7 +65,7 @@ static double add_up(const struct dt_sim_program *program, struct dt_sim_moment 
     double seconds = 0;
     for (size_t i = 0; i < program->op_count; i++) {
         const struct dt_sim_op *op = &program->ops[i];
-        if (works(program, op, "compute"))
+        if (computes(program, op))
             seconds += op->amount;
         if (op->kind == DT_SIM_RECORD)
             moments[op->target] = (struct dt_sim_moment){.at_s = seconds};
@@ -77,14 +77,13 @@ static dt_status measure_work(struct simulated_role *role, struct simulated_work
 {
     const struct dt_sim_program *program = role->steps[0];
     struct timeline_times times;
-    struct dt_sim_moment *moments = calloc((size_t)program->event_count + 1, sizeof *moments);
+    DT_FREED struct dt_sim_moment *moments = calloc((size_t)program->event_count + 1, sizeof *moments);
     DT_TRY(dt_allocated(moments, "no host memory for %u events", program->event_count));
     out->compute_s = add_up(program, moments);
     dt_sim_replayed(role->device, moments);
-    dt_status status = timeline_collect(trainer_timeline(role->trainer), &times);
-    out->forward_s = status == DT_OK ? 1e-9 * (double)times.phase_ns[TIMELINE_FORWARD] : 0;
-    free(moments);
-    return status;
+    DT_TRY(timeline_collect(trainer_timeline(role->trainer), &times));
+    out->forward_s = 1e-9 * (double)times.phase_ns[TIMELINE_FORWARD];
+    return DT_OK;
 }
 
 static dt_status record_work(const struct experiment *e, const struct simulated_system *s, int rank, struct simulated_role *role,
@@ -146,9 +145,8 @@ static dt_status check_memory(const struct experiment *e, const struct simulated
 static bool short_of_memory(const struct experiment *e, const struct simulated_system *s, const struct measure_result *result)
 {
     const struct dt_profile *p = &s->costs.profile;
-    double most = 0, whole = (double)dt_model_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype);
-    for (int i = 0; i < result->rank_count; i++)
-        most = fmax(most, (double)result->ranks[i].memory.device.peak_total_bytes);
+    double most = simulated_peak_bytes(result),
+           whole = (double)dt_model_parameter_count(&e->model) * (double)dt_dtype_bytes(e->model.dtype);
     return p->memory.full_at > 0 && e->paradigm == PARADIGM_FSDP &&
            most + p->memory.in_flight * whole > p->memory.full_at * s->cluster.gpu.memory_gib * 0x1p30;
 }
@@ -286,11 +284,11 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
     uint32_t most = 0;
     for (int i = 0; i < r->role_count; i++)
         most = r->roles[i].steps[RECORDED_STEPS - 1]->event_count > most ? r->roles[i].steps[RECORDED_STEPS - 1]->event_count : most;
-    struct dt_sim_moment *moments = malloc(((size_t)most + 1) * sizeof *moments);
     int world_size = r->part->world_size;
-    struct rank_times *times = calloc((size_t)r->count, sizeof *times);
-    struct dt_step_metrics *of_place = malloc((size_t)r->count * sizeof *of_place);
-    struct dt_step_metrics *of_rank = malloc((size_t)world_size * sizeof *of_rank);
+    DT_FREED struct dt_sim_moment *moments = malloc(((size_t)most + 1) * sizeof *moments);
+    DT_FREED struct rank_times *times = calloc((size_t)r->count, sizeof *times);
+    DT_FREED struct dt_step_metrics *of_place = malloc((size_t)r->count * sizeof *of_place);
+    DT_FREED struct dt_step_metrics *of_rank = malloc((size_t)world_size * sizeof *of_rank);
     bool all = moments && times && of_place && of_rank;
     dt_status status = dt_allocated(all, "no host memory for %u events of %d ranks", most, world_size);
     for (int i = 0; i < r->count && status == DT_OK; i++)
@@ -307,10 +305,6 @@ static dt_status collect_metrics(const struct replay *replay, const struct simul
         free(times[i].sent.all);
         free(times[i].received.all);
     }
-    free(of_rank);
-    free(of_place);
-    free(times);
-    free(moments);
     return status;
 }
 
@@ -415,12 +409,12 @@ static dt_status find_storage(const struct experiment *e, const struct simulated
     return DT_OK;
 }
 
-/* Free the program of a step that is not replayed again. */
-static void forget_step(struct simulated_ranks *r, int step)
+/* Free the program of the first step, which is not replayed again. */
+static void forget_first_step(struct simulated_ranks *r)
 {
     for (int i = 0; i < r->role_count; i++) {
-        dt_sim_program_destroy(r->roles[i].steps[step]);
-        r->roles[i].steps[step] = NULL;
+        dt_sim_program_destroy(r->roles[i].steps[0]);
+        r->roles[i].steps[0] = NULL;
     }
 }
 
@@ -428,18 +422,17 @@ static void forget_step(struct simulated_ranks *r, int step)
 static dt_status replay_last(const struct experiment *e, const struct simulated_system *s, const struct simulated_ranks *r, int step,
                              const struct measure_hooks *hooks, struct question *question)
 {
-    struct server_use use = {.from_s = question->before_s, .count = r->count};
     if (e->strategy.servers == 0)
         return replay_step(e, s, r, step, &hooks->trace, question);
-    use.ranks = calloc((size_t)r->count, sizeof *use.ranks);
-    DT_TRY(dt_allocated(use.ranks, "no host memory for %d ranks", r->count));
+    DT_FREED struct server_use_of_rank *of_ranks = calloc((size_t)r->count, sizeof *of_ranks);
+    DT_TRY(dt_allocated(of_ranks, "no host memory for %d ranks", r->count));
+    struct server_use use = {.from_s = question->before_s, .ranks = of_ranks, .count = r->count};
     question->servers = &use;
-    dt_status status = replay_step(e, s, r, step, &hooks->trace, question);
+    DT_TRY(replay_step(e, s, r, step, &hooks->trace, question));
     struct server_use_of_rank most = server_use_most(&use);
     question->metrics->server_link_busy = most.link_s / (*question->seconds - question->before_s);
     question->metrics->server_update_busy = most.update_s / (*question->seconds - question->before_s);
-    free(use.ranks);
-    return status;
+    return DT_OK;
 }
 
 static dt_status replay_steps(const struct experiment *e, const struct simulated_system *s, struct simulated_ranks *r,
@@ -452,7 +445,7 @@ static dt_status replay_steps(const struct experiment *e, const struct simulated
         alike &= r->roles[i].alike;
     if (ahead) { /* two steps were recorded together; the second begins before the first has ended */
         DT_TRY(replay_step(e, s, r, 0, NULL, &(struct question){.hooks = hooks, .seconds = &seconds[0]}));
-        forget_step(r, 0); /* it is a third of the recorded memory */
+        forget_first_step(r); /* it is a third of the recorded memory */
         before_s = seconds[0];
     }
     struct question question = {hooks, before_s, &seconds[last], &result->metrics.step, result->compute_s, NULL};

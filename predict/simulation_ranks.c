@@ -137,16 +137,15 @@ static bool is_ascending(const struct simulated_group *group)
 static dt_status find_shifted_group(struct simulated_ranks *r, int group, int from, int to, int *out)
 {
     const struct simulated_group *of_from = &r->groups[group];
-    struct dt_sim_slot slot = {.size = of_from->count, .ranks = malloc((size_t)of_from->count * sizeof *slot.ranks)};
-    DT_TRY(dt_allocated(slot.ranks, "no host memory for a communicator of %d ranks", slot.size));
+    DT_FREED int *ranks = malloc((size_t)of_from->count * sizeof *ranks);
+    struct dt_sim_slot slot = {.size = of_from->count, .ranks = ranks};
+    DT_TRY(dt_allocated(ranks, "no host memory for a communicator of %d ranks", slot.size));
     memcpy(slot.name, of_from->name, sizeof slot.name);
     for (int i = 0; i < slot.size; i++)
         slot.ranks[i] = symmetric_part_shifted(r->part, of_from->ranks[i], from, to);
     if (is_ascending(of_from))
         qsort(slot.ranks, (size_t)slot.size, sizeof *slot.ranks, by_number);
-    dt_status status = find_group(r, &slot, of_from->occurrence, out);
-    free(slot.ranks);
-    return status;
+    return find_group(r, &slot, of_from->occurrence, out);
 }
 
 static dt_status find_groups(struct simulated_ranks *r, const struct dt_device *device, struct simulated_rank *rank)

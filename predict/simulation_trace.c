@@ -8,7 +8,6 @@
 struct simulation_trace {
     struct dt_trace *trace;
     struct dt_trace_wish wish;
-    int world_size;
     bool (*named)[DT_SIM_MAX_STREAMS + 1]; /* [world_size] queues of the rank that have a name; the first is the host */
     uint64_t (*held)[DT_CATEGORY_COUNT];   /* [world_size] the memory of the rank that was written last */
 };
@@ -63,10 +62,8 @@ dt_status simulation_trace_open(const struct dt_trace_wish *wish, const struct s
     struct simulation_trace *t = calloc(1, sizeof *t);
     *out = NULL;
     DT_TRY(dt_allocated(t, "no host memory for a trace"));
-    *t = (struct simulation_trace){.wish = *wish,
-                                   .world_size = world_size,
-                                   .named = calloc((size_t)world_size, sizeof *t->named),
-                                   .held = calloc((size_t)world_size, sizeof *t->held)};
+    *t = (struct simulation_trace){
+        .wish = *wish, .named = calloc((size_t)world_size, sizeof *t->named), .held = calloc((size_t)world_size, sizeof *t->held)};
     dt_status status = dt_allocated(t->named && t->held, "no host memory for a trace of %d ranks", world_size);
     DT_THEN(status, dt_trace_open(wish->path, &t->trace));
     if (status < 0) {

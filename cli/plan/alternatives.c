@@ -190,7 +190,7 @@ static dt_status score_winner(const struct planner *p, const struct replan *r, d
         double step_s = result.step_s[result.steps_done - 1];
         struct search_outcome outcome = {.step_s = step_s, .units_per_s = search_units_per_s(&e, step_s), .storage = result.storage};
         bool too_slow = search_floor_rate(&p->options, &e, &outcome) < p->options.floor_units_per_s;
-        *score = too_slow ? 0 : search_score(p->options.objective, &e, step_s, search_peak_bytes(&result));
+        *score = too_slow ? 0 : search_score(p->options.objective, &e, step_s, simulated_peak_bytes(&result));
     }
     return status == DT_ERR_OOM ? DT_OK : status;
 }

@@ -17,13 +17,11 @@ static void propose(struct proposal *p, const char *format, ...)
 }
 
 /* Propose 1, 2, 4, ... up to the limit, and the limit itself. */
-static void propose_powers(struct proposal *p, int first, int limit)
+static void propose_powers(struct proposal *p, int limit)
 {
-    int n = first;
-    for (; n < limit; n *= 2)
+    for (int n = 1; n < limit; n *= 2)
         propose(p, "%d", n);
-    if (n >= limit && limit >= first)
-        propose(p, "%d", limit);
+    propose(p, "%d", limit);
 }
 
 /* Propose sizes of groups of ranks: divisors of the world that divide a node's ranks, or that these
@@ -138,7 +136,7 @@ static void propose_batches(struct proposal *p)
     const struct space_request *request = p->scope->request;
     int replicas = p->experiment->world_size / p->experiment->context.size / replica_ranks(p);
     if (request->global_batch == 0)
-        propose_powers(p, 1, request->max_batch);
+        propose_powers(p, request->max_batch);
     else if (replicas > 0 && request->global_batch % replicas == 0)
         propose(p, "%.17g", (double)request->global_batch / replicas / replica_ranks(p));
 }

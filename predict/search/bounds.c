@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 struct bounds {
-    const struct experiment *base;
     const struct simulated_machine *machine;
     struct simulated_system *system; /* the base's system */
     struct network_bounds *network;
@@ -20,7 +19,7 @@ dt_status bounds_create(const struct experiment *base, const struct simulated_ma
     DT_DESTROYED(bounds_destroy) struct bounds *b = calloc(1, sizeof *b);
     *out = NULL;
     DT_TRY(dt_allocated(b, "no host memory for bounds"));
-    *b = (struct bounds){.base = base, .machine = machine, .recordings = recordings};
+    *b = (struct bounds){.machine = machine, .recordings = recordings};
     DT_TRY(simulated_system_create_on(machine, base, &b->system));
     DT_TRY(network_bounds_create(machine, b->system, &b->network));
     *out = DT_PASSED_ON(b);

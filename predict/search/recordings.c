@@ -200,7 +200,6 @@ static dt_status make_ends(void *context, void *value)
 {
     const struct question *q = context;
     struct ends *ends = value;
-    ends->of = q->of;
     DT_TRY(measure_end(q->recordings, &q->of, 0, &ends->first_s, &ends->first_forward_s));
     return measure_end(q->recordings, &q->of, 1, &ends->last_s, &ends->last_forward_s);
 }
@@ -248,7 +247,7 @@ dt_status recordings_ends(struct recordings *r, const struct experiment *e, cons
 {
     struct question wanted = {r, *alone};
     wanted.of.sharers = 1; /* sharers concern hosts, and this is about kernels */
-    *out = (struct ends){.of = wanted.of};
+    *out = (struct ends){0};
     if (alone->block_s <= 0 || alone->tensor != e->tensor.size || e->context.size > 1)
         return DT_OK;
     return find(r->ends, &wanted, make_ends, out);

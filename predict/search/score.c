@@ -42,11 +42,3 @@ dt_status search_simulate(const struct simulated_machine *machine, const struct 
     DT_TRY(simulated_system_create_on(machine, e, &system));
     return simulation_run_symmetric(e, system, hooks, out);
 }
-
-double search_peak_bytes(const struct measure_result *result)
-{
-    double most = 0;
-    for (int i = 0; i < result->rank_count; i++)
-        most = fmax(most, (double)result->ranks[i].memory.device.peak_total_bytes);
-    return most;
-}

@@ -137,7 +137,6 @@ struct alone {
 
 /* What the first and the last stage of a pipeline have in addition to blocks. */
 struct ends {
-    struct alone of; /* the recording that they belong to */
     double first_s, first_forward_s, last_s, last_forward_s;
 };
 
@@ -228,7 +227,6 @@ dt_status network_bounds_messages(struct network_bounds *bounds, const struct ex
  * network's part is left out. */
 
 struct bounds;
-struct recordings;
 
 /* For experiments that differ from `base` in keys of a space. recordings: of the same kernels.
  * Owner: the caller; base, machine and recordings outlive it. Errors: DT_ERR_HOST_MEMORY, and those
@@ -288,8 +286,6 @@ double search_units_per_s(const struct experiment *experiment, double step_s);
  * simulated_system_create_on. */
 dt_status search_simulate(const struct simulated_machine *machine, const struct experiment *experiment, const struct measure_hooks *hooks,
                           struct measure_result *out);
-/* On the fullest device. */
-double search_peak_bytes(const struct measure_result *result);
 
 struct search_outcome;
 /* Seconds that training on `units` tokens (or images) takes, with loading and saves. */

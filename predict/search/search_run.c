@@ -233,7 +233,7 @@ static dt_status find_shortage(struct search *s, enum paradigm_kind paradigm)
         return DT_OK;
     space_experiment(s->space, least, &e);
     dt_status status = search_simulate(s->machine, &e, &hooks, &result);
-    r->least_bytes[paradigm] = search_peak_bytes(&result);
+    r->least_bytes[paradigm] = simulated_peak_bytes(&result);
     if (status == DT_ERR_OOM && r->least_bytes[paradigm] <= r->capacity_bytes)
         snprintf(r->short_of[paradigm], SEARCH_SHORT_BYTES, "%.*s", SEARCH_SHORT_BYTES - 1, dt_error_message());
     measure_result_finish(&result);

@@ -230,7 +230,7 @@ static void note(struct search *s, int index, const struct experiment *e, dt_sta
 {
     const struct search_options *o = s->options;
     struct search_outcome *outcome = &s->result->outcomes[index];
-    outcome->peak_bytes = search_peak_bytes(result);
+    outcome->peak_bytes = simulated_peak_bytes(result);
     outcome->host_peak_bytes = 0;
     for (int i = 0; i < result->rank_count; i++)
         outcome->host_peak_bytes = fmax(outcome->host_peak_bytes, (double)result->ranks[i].memory.host.peak_total_bytes);
