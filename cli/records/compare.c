@@ -77,18 +77,24 @@ static bool is_simulated(const struct record_facts *record)
 }
 
 /* Properties that make two measurements incomparable. The build of dtbench is not among them:
- * builds are what is compared. */
+ * builds are what is compared. So are a prediction's cluster and profile: they are only noted. */
 static const struct {
     const char *key;
     bool by_setting; /* follows from the config if settings are compared */
     bool of_host;    /* counts only if both records have it; predictions do not depend on it */
     bool noted;      /* only noted, no reason to refuse: systems are updated often, rarely with an effect */
 } facts[] = {
-    {"device", false, false, false}, {"device_name", false, false, false},
-    {"driver", false, false, false}, {"processor", false, true, false},
+    {"device", false, false, false},
+    {"device_name", false, false, false},
+    {"driver", false, false, false},
+    {"processor", false, true, false},
     {"products", true, true, false}, /* products: what computes them */
-    {"kernel", false, true, true},   {"threads_per_rank", true, false, false},
-    {"tuning", false, false, false}, {"warpgroup_kernels", false, true, true},
+    {"kernel", false, true, true},
+    {"threads_per_rank", true, false, false},
+    {"tuning", false, false, false},
+    {"warpgroup_kernels", false, true, true},
+    {"simulated.cluster", true, false, true},
+    {"simulated.profile", true, false, true},
 };
 
 static void find_facts(struct compare *c, const struct pairing *by, const struct record_facts *base, const struct record_facts *new)
@@ -97,20 +103,11 @@ static void find_facts(struct compare *c, const struct pairing *by, const struct
     bool simulated = is_simulated(base) && is_simulated(new);
     for (size_t k = 0; k < sizeof facts / sizeof *facts; k++) {
         const char *left = record_provenance(base, facts[k].key, numbers[0]), *right = record_provenance(new, facts[k].key, numbers[1]);
+        const char *dot = strrchr(facts[k].key, '.'), *name = dot ? dot + 1 : facts[k].key;
         if ((by && (facts[k].by_setting || pairing_names(by, facts[k].key))) || (facts[k].of_host && (simulated || !*left || !*right)))
             continue;
-        add_difference(facts[k].noted ? c->noted : c->different, facts[k].noted ? sizeof c->noted : sizeof c->different, facts[k].key, left,
-                       right);
+        add_difference(facts[k].noted ? c->noted : c->different, facts[k].noted ? sizeof c->noted : sizeof c->different, name, left, right);
     }
-}
-
-/* Users change clusters and profiles in order to compare them, so a prediction with other files is
- * only noted. */
-static void find_files(struct compare *c, const struct record_facts *base, const struct record_facts *new)
-{
-    static const char *const files[] = {"cluster", "profile"};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        add_difference(c->noted, sizeof c->noted, files[i], record_simulated_hash(base, files[i]), record_simulated_hash(new, files[i]));
 }
 
 static void find_differences(struct compare *c, const struct compare_options *o, const struct record_facts *base,
@@ -121,14 +118,13 @@ static void find_differences(struct compare *c, const struct compare_options *o,
         return;
     char left[32], right[32];
     const char *library, *version;
+    const struct record_facts *sides[] = {base, new};
     find_facts(c, o->by, base, new);
-    for (int i = 0; (library = record_library(base, i, &version)); i++)
-        add_difference(c->different, sizeof c->different, library, version, version_of(new, library));
-    for (int i = 0; (library = record_library(new, i, &version)); i++)
-        add_difference(c->different, sizeof c->different, library, version_of(base, library), version);
+    for (size_t s = 0; s < sizeof sides / sizeof *sides; s++)
+        for (int i = 0; (library = record_library(sides[s], i, &version)); i++)
+            add_difference(c->different, sizeof c->different, library, version_of(base, library), version_of(new, library));
     if (settings)
         return;
-    find_files(c, base, new);
     snprintf(left, sizeof left, "%d", record_machines(base));
     snprintf(right, sizeof right, "%d", record_machines(new));
     add_difference(c->different, sizeof c->different, "machines", left, right);

@@ -187,17 +187,11 @@ struct file_visit {
     void *context;
 };
 
-static dt_status use_draft(void *context, const char *path)
-{
-    const struct file_visit *visit = context;
-    return visit->use(visit->context, path);
-}
-
 /* Visit a file of records, and a draft that a killed run has left next to it. */
 static dt_status visit_file(struct file_visit *visit, const char *path)
 {
     DT_TRY(visit->use(visit->context, path));
-    return strcmp(path, "-") == 0 ? DT_OK : drafts_visit(path, use_draft, visit);
+    return strcmp(path, "-") == 0 ? DT_OK : drafts_visit(path, visit->use, visit->context);
 }
 
 /* Visit all matches of the pattern, by name. */
@@ -355,12 +349,6 @@ const char *record_library(const struct record_facts *record, int index, const c
     const cJSON *library = cJSON_GetArrayItem(dt_json_at(record->json, "provenance.versions"), index);
     *version = library && cJSON_IsString(library) ? library->valuestring : "";
     return library ? library->string : NULL;
-}
-
-const char *record_simulated_hash(const struct record_facts *record, const char *file)
-{
-    const cJSON *hash = dt_json_at(dt_json_at(dt_json_at(dt_json_at(record->json, "provenance"), "simulated"), file), "hash");
-    return cJSON_IsString(hash) ? hash->valuestring : "";
 }
 
 int record_machines(const struct record_facts *record)

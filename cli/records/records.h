@@ -102,14 +102,12 @@ void record_describe_config(const struct record_facts *record, char *text, size_
  * DT_ERR_HOST_MEMORY. */
 dt_status record_set_newest(const struct record_set *set, int *chosen, int *count);
 
-/* A text of the record's provenance: "driver", "device"; of a file ("tuning") its hash; "" if it
- * has none. Numbers are given as text in `number`. */
+/* A text of the record's provenance: "driver", "device"; of a file ("tuning", "simulated.cluster")
+ * its hash; "" if it has none. Numbers are given as text in `number`. */
 const char *record_provenance(const struct record_facts *record, const char *key, char number[32]);
 /* Names of the libraries whose versions the record has, from index 0; NULL past the last. */
 const char *record_library(const struct record_facts *record, int index, const char **version);
 int record_machines(const struct record_facts *record); /* 0: unknown */
-/* Hash of the "cluster" or "profile" used for the prediction; "" if it is not predicted. */
-const char *record_simulated_hash(const struct record_facts *record, const char *file);
 
 /* The sweep that an experiment belongs to. Records carry this, so that missing experiments can be
  * found from the records alone. */

@@ -17,7 +17,7 @@
 static bool still_stands(const struct record_facts *record, const struct experiment *e)
 {
     struct simulated_system *system;
-    char cluster[17], profile[17];
+    char cluster[17], profile[17], number[32];
     if (!experiment_is_simulated(e))
         return true;
     if (simulated_system_create(e, &system) < 0)
@@ -25,7 +25,8 @@ static bool still_stands(const struct record_facts *record, const struct experim
     snprintf(cluster, sizeof cluster, "%016" PRIx64, system->cluster_file.hash);
     snprintf(profile, sizeof profile, "%016" PRIx64, system->profile_file.hash);
     simulated_system_destroy(system);
-    return strcmp(record_simulated_hash(record, "cluster"), cluster) == 0 && strcmp(record_simulated_hash(record, "profile"), profile) == 0;
+    return strcmp(record_provenance(record, "simulated.cluster", number), cluster) == 0 &&
+           strcmp(record_provenance(record, "simulated.profile", number), profile) == 0;
 }
 
 static bool is_end(const struct record_facts *record, const struct resume_options *options)
