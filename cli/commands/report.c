@@ -168,8 +168,8 @@ static dt_status report_lines(const struct command_options *o, struct result_lin
 static int run(int argc, char **argv)
 {
     struct command_options o = {0};
-    struct results *results = NULL;
-    struct result_lines lines = {0};
+    DT_DESTROYED(results_destroy) struct results *results = NULL;
+    DT_ENDED(result_lines_finish) struct result_lines lines = {0};
     int code;
     if (!options_begin(&command_report, argc, argv, &o, check_options, &code))
         return code;
@@ -185,8 +185,6 @@ static int run(int argc, char **argv)
                    *report_chart_js
                        ? ""
                        : ", without charts: this dtbench was built without Chart.js (libjs-chart.js, which scripts/setup installs)");
-    result_lines_finish(&lines);
-    results_destroy(results);
     if (status == DT_OK)
         return EXIT_CODE_OK;
     return report_failure("report", status == DT_ERR_INVALID      ? EXIT_CODE_USAGE

@@ -48,7 +48,7 @@ static dt_status check_options(void *options_read)
 static int run(int argc, char **argv)
 {
     struct command_options o = {0};
-    struct results *results = NULL;
+    DT_DESTROYED(results_destroy) struct results *results = NULL;
     int code;
     if (!options_begin(&command_show, argc, argv, &o, check_options, &code))
         return code;
@@ -56,7 +56,6 @@ static int run(int argc, char **argv)
     dt_status status = results_create(show_wish, &o.show, &results);
     DT_THEN(status, results_read(results, "show", o.records.items, o.records.count));
     DT_THEN(status, show_print(results, &o.show, stdout));
-    results_destroy(results);
     if (status == DT_OK)
         return EXIT_CODE_OK;
     return report_failure("show", status == DT_ERR_INVALID ? EXIT_CODE_USAGE : status == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);

@@ -32,13 +32,12 @@ static dt_status check_options(void *options_read)
 static int run(int argc, char **argv)
 {
     struct command_options o = {0};
-    struct trace_spans *spans = NULL;
+    DT_DESTROYED(trace_spans_destroy) struct trace_spans *spans = NULL;
     int code;
     if (!options_begin(&command_trace, argc, argv, &o, check_options, &code))
         return code;
     dt_status status = trace_spans_read(o.file, &spans);
     DT_THEN(status, o.number < 0 ? trace_path_print(spans, terminal_width(stdout), stdout) : trace_rank_print(spans, o.number, stdout));
-    trace_spans_destroy(spans);
     if (status == DT_OK)
         return EXIT_CODE_OK;
     return report_failure("trace", status == DT_ERR_HOST_MEMORY ? EXIT_CODE_OTHER : EXIT_CODE_CONFIG);

@@ -71,7 +71,6 @@ static dt_status add_node(struct results *r, int parent, const char *key, size_t
     return DT_OK;
 }
 
-/* The column of a key of `parent`; a new one where no record had it before. */
 dt_status results_key(struct results *r, int parent, const char *key, size_t bytes, int *out)
 {
     int found = NONE;
@@ -168,7 +167,6 @@ static bool make_room(struct results *r, size_t bytes)
     return 2 * r->text_count < r->slot_count || grow_slots(r);
 }
 
-/* Give a text its number: equal texts have the same one. */
 dt_status results_intern(struct results *r, const char *characters, size_t bytes, enum result_kind kind, uint32_t *out)
 {
     if (!make_room(r, bytes + 1))
@@ -189,22 +187,17 @@ dt_status results_intern(struct results *r, const char *characters, size_t bytes
 
 dt_status results_create(results_wish *wish, const void *context, struct results **out)
 {
-    struct results *r = calloc(1, sizeof *r);
+    DT_DESTROYED(results_destroy) struct results *r = calloc(1, sizeof *r);
     int root;
     uint32_t none;
     DT_TRY(dt_allocated(r, "no memory for records"));
     r->wish = wish;
     r->context = context;
     r->kept_source = r->config = r->hash = r->status = r->version = NONE;
-    dt_status status = add_node(r, NONE, "", 0, &root);
-    if (status == DT_OK)
-        status = results_intern(r, "", 0, RESULT_NONE, &none); /* the empty text gets number 0 */
-    if (status < 0) {
-        results_destroy(r);
-        return status;
-    }
+    DT_TRY(add_node(r, NONE, "", 0, &root));
+    DT_TRY(results_intern(r, "", 0, RESULT_NONE, &none)); /* the empty text gets number 0 */
     r->slots[slot_of(r, "", 0, RESULT_NONE)] = 0;
-    *out = r;
+    *out = DT_PASSED_ON(r);
     return DT_OK;
 }
 

@@ -26,6 +26,7 @@ typedef bool results_wish(const void *context, const char *name);
 /* Create results without rows. Owner of *out: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status results_create(results_wish *wish, const void *context, struct results **out);
 void results_destroy(struct results *results); /* takes NULL */
+DT_DESTROYS(results_destroy, struct results)
 
 /* Add the records of `arguments` as record_set_read does, with the same warnings about records that
  * are left out. Errors: those of record_set_read. */

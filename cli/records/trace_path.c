@@ -152,19 +152,16 @@ static void join_arrows(struct trace_spans *t)
 
 dt_status trace_spans_read(const char *path, struct trace_spans **out)
 {
-    struct trace_spans *t = calloc(1, sizeof *t);
+    DT_DESTROYED(trace_spans_destroy) struct trace_spans *t = calloc(1, sizeof *t);
     DT_TRY(dt_allocated(t, "no memory for a trace"));
-    dt_status status = access(path, R_OK) == 0 ? DT_OK : dt_fail(DT_ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    DT_THEN(status, dt_record_lines_visit(path, read_line, t));
-    if (status == DT_OK && (!t->is_trace || t->count == 0))
-        status = dt_fail(DT_ERR_INVALID, "%s: not a trace of dtbench: expected a file of dtbench run --trace", path);
-    if (status < 0) {
-        trace_spans_destroy(t);
-        return status;
-    }
+    if (access(path, R_OK) != 0)
+        return dt_fail(DT_ERR_IO, "cannot read %s: %s", path, strerror(errno));
+    DT_TRY(dt_record_lines_visit(path, read_line, t));
+    if (!t->is_trace || t->count == 0)
+        return dt_fail(DT_ERR_INVALID, "%s: not a trace of dtbench: expected a file of dtbench run --trace", path);
     qsort(t->spans, (size_t)t->count, sizeof *t->spans, by_rank_and_end);
     join_arrows(t);
-    *out = t;
+    *out = DT_PASSED_ON(t);
     return DT_OK;
 }
 

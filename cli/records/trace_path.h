@@ -21,6 +21,7 @@ struct trace_spans;
  * Owner of *out: the caller. */
 dt_status trace_spans_read(const char *path, struct trace_spans **out);
 void trace_spans_destroy(struct trace_spans *spans); /* takes NULL */
+DT_DESTROYS(trace_spans_destroy, struct trace_spans)
 
 /* Print where the step's time is spent along the critical path, and its ranks over time as a
  * picture of `width` columns. For one rank: what its computation waits for. Errors: DT_ERR_INVALID
