@@ -96,19 +96,9 @@ static dt_status parse_gates(const char *text, unsigned *out)
     return *out && chosen[GATES] ? dt_fail(DT_ERR_INVALID, "--gate %s: none stands alone", text) : DT_OK;
 }
 
-static dt_status parse_format(const char *text, print_function **out)
-{
-    for (size_t i = 0; i < FORMATS; i++) {
-        if (strcmp(text, formats[i].name) == 0) {
-            *out = formats[i].print;
-            return DT_OK;
-        }
-    }
-    return dt_fail(DT_ERR_INVALID, "--format %s: expected table, json, junit or markdown", text);
-}
-
 static dt_status read_options(const struct command_options *o, struct compare_options *how, struct pairing *by, print_function **print)
 {
+    int format = 0;
     *how = (struct compare_options){.gates = GATE_ALL, .allow_different = o->allow_different, .single = o->single, .shortest = o->shortest};
     DT_TRY(parse_threshold(o->threshold ? o->threshold : THRESHOLD, &how->threshold));
     if (o->by) {
@@ -118,7 +108,9 @@ static dt_status read_options(const struct command_options *o, struct compare_op
     }
     if (o->gate)
         DT_TRY(parse_gates(o->gate, &how->gates));
-    return parse_format(o->format ? o->format : "table", print);
+    DT_TRY(options_read_choice("format", o->format, format_choice, &format));
+    *print = formats[format].print;
+    return DT_OK;
 }
 
 static int compare_and_print(const struct record_set *base, const struct record_set *new, const struct compare_options *how,

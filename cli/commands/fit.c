@@ -37,8 +37,6 @@ static const struct option_row options[] = {
 static dt_status check_options(void *options_read)
 {
     const struct fit_options *o = options_read;
-    if (!o->runs)
-        return dt_fail(DT_ERR_INVALID, "needs a file of measured runs");
     if (!o->cluster)
         return dt_fail(DT_ERR_INVALID,
                        "needs the cluster of the runs: --cluster dgx_a100, or a file; 'dtbench list --clusters' names them");
@@ -86,6 +84,6 @@ const struct command command_fit = {
         "\n"
         "Needs python3 on the PATH, and no device, MPI or GPU.",
     .options = options,
-    .argument = {"file", OPTION_TEXT, AT(runs)},
+    .argument = {"file", OPTION_TEXT, AT(runs), "needs a file of measured runs"},
     .run = run,
 };

@@ -40,8 +40,6 @@ static const struct option_row options[] = {
 static dt_status check_options(void *options_read)
 {
     struct import_arguments *a = options_read;
-    if (!a->file)
-        return dt_fail(DT_ERR_INVALID, "needs a file");
     if (a->from && !framework_find(a->from))
         return dt_fail(DT_ERR_INVALID, "--from %.40s: is not known; dtbench import --help names them", a->from);
     a->options.file = a->file;
@@ -148,6 +146,6 @@ const struct command command_import = {
         "    dtbench import train.sh --gpus 64 --output job.json\n"
         "    dtbench check job.json",
     .options = options,
-    .argument = {"file", OPTION_TEXT, AT(file)},
+    .argument = {"file", OPTION_TEXT, AT(file), "needs a file"},
     .run = run,
 };

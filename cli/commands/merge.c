@@ -25,12 +25,6 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status check_options(void *options_read)
-{
-    struct command_options *o = options_read;
-    return o->records.count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
-}
-
 /* A record's position: its sweep, numbered where that first occurs, and its place in the sweep. */
 struct place {
     int group, index, record;
@@ -138,7 +132,7 @@ static int run(int argc, char **argv)
     struct command_options o = {0};
     DT_ENDED(record_set_finish) struct record_set set = {0};
     int code;
-    if (!options_begin(&command_merge, argc, argv, &o, check_options, &code))
+    if (!options_begin(&command_merge, argc, argv, &o, NULL, &code))
         return code;
     code = record_arguments_read("merge", o.records.items, o.records.count, false, &set);
     if (code == EXIT_CODE_OK)
@@ -155,6 +149,6 @@ const struct command command_merge = {
                    "Incomplete lines are left out with a warning.\n"
                    "\n" RECORD_ARGUMENTS_HELP,
     .options = options,
-    .argument = {"records", OPTION_LIST, AT(records)},
+    .argument = {"records", OPTION_LIST, AT(records), RECORDS_MISSING},
     .run = run,
 };

@@ -30,12 +30,6 @@ static const struct option_row options[] = {
     {0},
 };
 
-static dt_status check_options(void *options_read)
-{
-    struct command_options *o = options_read;
-    return o->records.count > 0 ? DT_OK : dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
-}
-
 /* ---- pictures of pipelines ---- */
 
 enum { PIPELINES = 8, PIPELINE_COLUMNS = 400 };
@@ -171,7 +165,7 @@ static int run(int argc, char **argv)
     DT_DESTROYED(results_destroy) struct results *results = NULL;
     DT_ENDED(result_lines_finish) struct result_lines lines = {0};
     int code;
-    if (!options_begin(&command_report, argc, argv, &o, check_options, &code))
+    if (!options_begin(&command_report, argc, argv, &o, NULL, &code))
         return code;
     dt_status status = results_create(report_wish, NULL, &results);
     DT_THEN(status, spare_all(&o));
@@ -204,6 +198,6 @@ const struct command command_report = {
         "RECORDS are files, folders (all *.jsonl in them, sorted by name), quoted patterns, or '-' for standard input. Several runs of an "
         "experiment are one line, as for dtbench show.",
     .options = options,
-    .argument = {"records", OPTION_LIST, AT(records)},
+    .argument = {"records", OPTION_LIST, AT(records), RECORDS_MISSING},
     .run = run,
 };

@@ -5,8 +5,6 @@
 #include "cli/records/show.h"
 #include "cli/text/text.h"
 
-#include <string.h>
-
 struct command_options {
     struct option_list records;
     const char *format;
@@ -36,12 +34,9 @@ static const struct option_row options[] = {
 static dt_status check_options(void *options_read)
 {
     struct command_options *o = options_read;
-    if (o->records.count == 0)
-        return dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
-    while (o->format && o->show.format < SHOW_FORMATS && strcmp(o->format, show_format_name(o->show.format)) != 0)
-        o->show.format++;
-    if (o->show.format == SHOW_FORMATS)
-        return dt_fail(DT_ERR_INVALID, "--format %s: expected table, csv, json, markdown or mllog", o->format);
+    int format = SHOW_TABLE;
+    DT_TRY(options_read_choice("format", o->format, format_choice, &format));
+    o->show.format = (enum show_format)format;
     return DT_OK;
 }
 
@@ -77,6 +72,6 @@ const struct command command_show = {
         "\n"
         "RECORDS are files, folders (all *.jsonl in them, sorted by name), quoted patterns, or '-' for standard input.",
     .options = options,
-    .argument = {"records", OPTION_LIST, AT(records)},
+    .argument = {"records", OPTION_LIST, AT(records), RECORDS_MISSING},
     .run = run,
 };

@@ -28,8 +28,6 @@ static const struct option_row options[] = {
 static dt_status check_options(void *options_read)
 {
     struct command_options *o = options_read;
-    if (o->records.count == 0)
-        return dt_fail(DT_ERR_INVALID, "expected RECORDS, at least one file or folder");
     if (!o->config.config && (o->config.sets.count > 0 || o->config.device))
         return dt_fail(DT_ERR_INVALID, "'%s' needs a config: --config FILE", o->config.device ? "--device" : "--set");
     return o->config.config ? config_arguments_check(&o->config) : DT_OK;
@@ -185,6 +183,6 @@ const struct command command_status = {
                    "together are enough.\n"
                    "\n" RECORD_ARGUMENTS_HELP,
     .options = options,
-    .argument = {"records", OPTION_LIST, AT(records)},
+    .argument = {"records", OPTION_LIST, AT(records), RECORDS_MISSING},
     .run = run,
 };

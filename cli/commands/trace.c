@@ -22,8 +22,6 @@ static dt_status check_options(void *options_read)
 {
     struct command_options *o = options_read;
     char *end = NULL;
-    if (!o->file)
-        return dt_fail(DT_ERR_INVALID, "expected a trace: a file of dtbench run --trace FILE");
     o->number = o->rank ? (int)strtol(o->rank, &end, 10) : -1;
     return o->rank && (*end || end == o->rank || o->number < 0) ? dt_fail(DT_ERR_INVALID, "--rank %.40s: expected a number from 0", o->rank)
                                                                 : DT_OK;
@@ -54,6 +52,6 @@ const struct command command_trace = {
         "A received message waits for its sender, a collective for the rank that reached it last, and anything else for the last piece on "
         "its rank that ended before it began.",
     .options = options,
-    .argument = {"trace", OPTION_TEXT, AT(file)},
+    .argument = {"trace", OPTION_TEXT, AT(file), "expected a trace: a file of dtbench run --trace FILE"},
     .run = run,
 };

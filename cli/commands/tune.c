@@ -122,8 +122,6 @@ static dt_status check_options(const struct tune_options *o)
 {
     char reason[512];
     struct dt_world world;
-    if (o->files.count == 0)
-        return dt_fail(DT_ERR_INVALID, "needs a config file");
     for (int i = 0; i < o->sets.count; i++)
         if (!strchr(o->sets.items[i], '='))
             return dt_fail(DT_ERR_INVALID, "'--set %s' has no value: --set PATH=VALUE", o->sets.items[i]);
@@ -179,6 +177,6 @@ const struct command command_tune = {
         "run never measures by itself: two runs with the same file give the same bits. Records name the file "
         "and say how many products it decided.",
     .options = options,
-    .argument = {"config file", OPTION_LIST, AT(files)},
+    .argument = {"config file", OPTION_LIST, AT(files), "needs a config file"},
     .run = run,
 };

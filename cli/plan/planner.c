@@ -57,17 +57,6 @@ static dt_status read_deadline(const char *text, double *out)
     return DT_OK;
 }
 
-static dt_status read_objective(const char *text, enum search_objective *out)
-{
-    *out = SEARCH_TOKENS;
-    for (int i = 0; text && planner_objective_name(i); i++)
-        if (strcmp(text, planner_objective_name(i)) == 0) {
-            *out = (enum search_objective)i;
-            return DT_OK;
-        }
-    return text ? dt_fail(DT_ERR_INVALID, "--objective %.40s: expected tokens, memory, cost or energy", text) : DT_OK;
-}
-
 /* ---- the base ---- */
 
 /* Changes to a config, in the form of --set. */
@@ -299,7 +288,7 @@ static dt_status check_machine(const struct planner *p)
 static dt_status make_request(const struct planner_arguments *a, struct planner *p)
 {
     struct search_options *o = &p->options;
-    int fixed = 0;
+    int fixed = 0, objective = SEARCH_TOKENS;
     for (int i = 0; i < a->fix.count; i++)
         p->fix[fixed++] = a->fix.items[i];
     for (int i = 0; i < a->sets.count; i++)
@@ -318,7 +307,8 @@ static dt_status make_request(const struct planner_arguments *a, struct planner 
     DT_TRY(options_read_count("max-batch", a->max_batch, LARGEST_COUNT, &p->request.max_batch));
     DT_TRY(options_read_count("top", a->top, LARGEST_COUNT, &o->top));
     DT_TRY(options_read_count("threads", a->threads, LARGEST_COUNT, &o->threads));
-    DT_TRY(read_objective(a->objective, &o->objective));
+    DT_TRY(options_read_choice("objective", a->objective, planner_objective_name, &objective));
+    o->objective = (enum search_objective)objective;
     DT_TRY(read_amount("floor", a->floor, &o->floor_units_per_s));
     DT_TRY(read_amount("price", a->price, &p->price_per_hour));
     DT_TRY(read_amount("tokens", a->tokens, &p->tokens));

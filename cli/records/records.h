@@ -82,7 +82,8 @@ void records_warn_of_left_out(const char *command, const char *file, int torn, i
 dt_status record_set_read(struct record_set *set, const char *command, const char *const *arguments, int argument_count);
 void record_set_finish(struct record_set *set);
 
-/* For the help. */
+/* For commands that need records, and their help. */
+#define RECORDS_MISSING "expected RECORDS, at least one file or folder"
 #define RECORD_ARGUMENTS_HELP                                                                                                              \
     "RECORDS are files, folders (all *.jsonl in them, sorted by name), quoted patterns, or '-' for standard input. Of several records of " \
     "one experiment (the same config_hash) the newest with status ok counts, or the newest of all where none is ok."

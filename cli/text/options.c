@@ -143,20 +143,17 @@ static dt_status parse_option(const struct option_row *rows, int argc, char **ar
     return take(row, as_typed, value, target);
 }
 
-static int count_choices(const struct option_row *row)
+/* Append "table, json or markdown", after a colon where there is a text already. */
+static void append_choices(const char *(*choice)(int index), char *out, size_t out_bytes)
 {
-    int count = 0;
-    while (row->choice && row->choice(count))
-        count++;
-    return count;
+    for (int i = 0; choice && choice(i); i++)
+        dt_append(out, out_bytes, i == 0 ? ": " : choice(i + 1) ? ", " : " or ", "%s", choice(i));
 }
 
 void options_describe(const struct option_row *row, char *out, size_t out_bytes)
 {
-    int count = count_choices(row);
     snprintf(out, out_bytes, "%s", row->help);
-    for (int i = 0; i < count; i++)
-        dt_append(out, out_bytes, i == 0 ? ": " : i < count - 1 ? ", " : " or ", "%s", row->choice(i));
+    append_choices(row->choice, out, out_bytes);
 }
 
 static void print_option(const struct option_row *row, FILE *to)
@@ -225,10 +222,20 @@ static dt_status parse(const struct command *command, int argc, char **argv, voi
     return DT_OK;
 }
 
+/* Errors: DT_ERR_INVALID where the command's argument is missing. */
+static dt_status check_argument(const struct command *command, const void *target)
+{
+    const void *at = (const char *)target + command->argument.offset;
+    bool given = command->argument.kind == OPTION_LIST ? ((const struct option_list *)at)->count > 0 : *(const char *const *)at != NULL;
+    return given ? DT_OK : dt_fail(DT_ERR_INVALID, "%s", command->argument.missing);
+}
+
 bool options_begin(const struct command *command, int argc, char **argv, void *target, dt_status (*check)(void *target), int *code)
 {
     bool help;
     dt_status status = parse(command, argc, argv, target, &help);
+    if (status == DT_OK && !help && command->argument.missing)
+        status = check_argument(command, target);
     if (status == DT_OK && !help && check)
         status = check(target);
     *code = status < 0 ? report_failure(command->name, EXIT_CODE_USAGE) : EXIT_CODE_OK;
@@ -245,6 +252,18 @@ dt_status options_read_count(const char *option, const char *text, int most, int
         return dt_fail(DT_ERR_INVALID, "--%s %.40s: expected a whole number from 1 to %d", option, text, most);
     *out = (int)value;
     return DT_OK;
+}
+
+dt_status options_read_choice(const char *option, const char *text, const char *(*choice)(int index), int *out)
+{
+    char known[512] = "";
+    for (int i = 0; text && choice(i); i++)
+        if (strcmp(text, choice(i)) == 0) {
+            *out = i;
+            return DT_OK;
+        }
+    append_choices(choice, known, sizeof known);
+    return text ? dt_fail(DT_ERR_INVALID, "--%s %.40s: expected %s", option, text, known) : DT_OK;
 }
 
 dt_status options_read_words(const char *option, const char *text, const char *(*choice)(int index), bool *chosen)

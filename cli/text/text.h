@@ -53,6 +53,7 @@ struct command {
         const char *name; /* of the positional argument; NULL: takes none */
         enum option_kind kind;
         size_t offset;
+        const char *missing; /* what is said without one; NULL: it may be missing */
     } argument;
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
     bool exit_codes;                   /* the help ends with them */
@@ -67,6 +68,11 @@ bool options_begin(const struct command *command, int argc, char **argv, void *t
 /* The value of an option that takes a whole number from 1 to `most`; without a text *out keeps its
  * value, the default. Errors: DT_ERR_INVALID. */
 dt_status options_read_count(const char *option, const char *text, int most, int *out);
+
+/* The value of an option that takes one of the words of `choice` (struct option_row): *out is its
+ * number. Without a text *out keeps its value, the default. Errors: DT_ERR_INVALID, naming the
+ * words. */
+dt_status options_read_choice(const char *option, const char *text, const char *(*choice)(int index), int *out);
 
 /* The value of an option that takes some of the words of `choice` (struct option_row),
  * comma-separated: chosen[i] becomes true for word i. Errors: DT_ERR_INVALID, naming the words. */
@@ -148,36 +154,15 @@ struct config_arguments {
     {"config", 'c', OPTION_TEXT, offsetof(type, member.config), "FILE", NULL, "the same as FILE; '-' is standard input"},                  \
         {"set", 's', OPTION_LIST, offsetof(type, member.sets), "PATH=VALUE", NULL, CONFIG_SET_HELP},                                       \
         {"device", 'd', OPTION_TEXT, offsetof(type, member.device), "DEVICE", config_device_choice, "the same as --set device=DEVICE"},    \
-        {"from",                                                                                                                           \
-         0,                                                                                                                                \
-         OPTION_TEXT,                                                                                                                      \
-         offsetof(type, member.from),                                                                                                      \
-         "FOLDER",                                                                                                                         \
-         NULL,                                                                                                                             \
-         "the same as --set checkpoint.from=FOLDER: continue from a checkpoint"}
+    {                                                                                                                                      \
+        "from", 0, OPTION_TEXT, offsetof(type, member.from), "FOLDER", NULL, CONFIG_FROM_HELP                                              \
+    }
 
 /* For commands that predict: the option row that fills `member` with the text of --slow. */
-#define CONFIG_SLOW_ROW(type, member)                                                                                                      \
-    {"slow",                                                                                                                               \
-     0,                                                                                                                                    \
-     OPTION_TEXT,                                                                                                                          \
-     offsetof(type, member),                                                                                                               \
-     "WHAT",                                                                                                                               \
-     NULL,                                                                                                                                 \
-     "sim: one rank's hardware is slower than that of the others: rank=3,by=10% is a GPU at 90 % of its speed; part=node, part=link and "  \
-     "part=card are "                                                                                                                      \
-     "all GPUs of its node, its link to them, and its network card. The same as --set slow.rank=3 and so on"}
+#define CONFIG_SLOW_ROW(type, member) {"slow", 0, OPTION_TEXT, offsetof(type, member), "WHAT", NULL, CONFIG_SLOW_HELP}
 
 /* For the same commands: the option row that fills `member` with the text of --rates. */
-#define CONFIG_RATES_ROW(type, member)                                                                                                     \
-    {"rates",                                                                                                                              \
-     0,                                                                                                                                    \
-     OPTION_TEXT,                                                                                                                          \
-     offsetof(type, member),                                                                                                               \
-     "FILE",                                                                                                                               \
-     NULL,                                                                                                                                 \
-     "sim: predict collectives or matrix products from this table of measured ones, as far as it goes; several are separated by ':'. The " \
-     "same as --set rates=FILE"}
+#define CONFIG_RATES_ROW(type, member) {"rates", 0, OPTION_TEXT, offsetof(type, member), "FILE", NULL, CONFIG_RATES_HELP}
 
 /* The setting that --rates stands for, in the form of --set. */
 enum { RATES_SET_BYTES = 600 };
@@ -191,6 +176,16 @@ struct slow_sets {
 };
 /* text: "rank=3,by=10%"; NULL gives no settings. Errors: DT_ERR_INVALID with one line. */
 dt_status config_slow_sets(const char *text, struct slow_sets *out);
+
+#define CONFIG_FROM_HELP "the same as --set checkpoint.from=FOLDER: continue from a checkpoint"
+
+#define CONFIG_SLOW_HELP                                                                                                                   \
+    "sim: one rank's hardware is slower than that of the others: rank=3,by=10% is a GPU at 90 % of its speed; part=node, part=link and "   \
+    "part=card are all GPUs of its node, its link to them, and its network card. The same as --set slow.rank=3 and so on"
+
+#define CONFIG_RATES_HELP                                                                                                                  \
+    "sim: predict collectives or matrix products from this table of measured ones, as far as it goes; several are separated by ':'. The "  \
+    "same as --set rates=FILE"
 
 #define CONFIG_SET_HELP                                                                                                                    \
     "change the config before it is read: --set model.dtype=bf16 or --set sweep.batch_size=[1,2,4]. The value is JSON, or a string where " \
