@@ -16,12 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tables from which the texts are made. */
-struct generate_tables {
-    const struct command *const *commands; /* the last is NULL */
-    const struct dt_table *keys;           /* of a config */
-};
-
 /* ---- parts of the manual page, in mdoc(7) ---- */
 
 /* Write text[length] as running text: options keep their dashes, and each sentence begins a
@@ -124,10 +118,10 @@ static void write_options(const struct option_row *options, FILE *to)
 }
 
 /* List the commands with the names of their pages. */
-static void manual_commands(const struct generate_tables *tables, FILE *to)
+static void manual_commands(const struct command *const *commands, FILE *to)
 {
     fputs(".Bl -tag -width Ds\n", to);
-    for (const struct command *const *commands = tables->commands; *commands; commands++) {
+    for (; *commands; commands++) {
         if ((*commands)->hidden)
             continue;
         fprintf(to, ".It Xr dtbench-%s 1\n", (*commands)->name);
@@ -136,9 +130,9 @@ static void manual_commands(const struct generate_tables *tables, FILE *to)
     fputs(".El\n", to);
 }
 
-static void manual_keys(const struct generate_tables *tables, FILE *to)
+static void manual_keys(const struct command *const *commands, FILE *to)
 {
-    const struct dt_table *table = tables->keys;
+    const struct dt_table *table = experiment_table();
     char values[DT_FIELD_TEXT_BYTES];
     fputs(".Bl -tag -width Ds\n", to);
     for (int i = 0; i < table->count; i++) {
@@ -153,7 +147,7 @@ static void manual_keys(const struct generate_tables *tables, FILE *to)
     fputs(".El\n", to);
 }
 
-static void manual_exit_codes(const struct generate_tables *tables, FILE *to)
+static void manual_exit_codes(const struct command *const *commands, FILE *to)
 {
     fputs(".Bl -tag -width \"130\" -compact\n", to);
     for (const struct exit_code_row *row = exit_code_table(); row->meaning; row++) {
@@ -165,7 +159,7 @@ static void manual_exit_codes(const struct generate_tables *tables, FILE *to)
 
 /* Write the page of one command. The version takes the date's place, so that equal sources give
  * equal pages. mdoc's .Dd prints up to four words unchanged. */
-static void write_page(const struct generate_tables *tables, const struct command *command, FILE *to)
+static void write_page(const struct command *command, FILE *to)
 {
     fprintf(to, ".Dd dtbench %s commit %s\n.Dt DTBENCH-", dt_version(), dt_git_commit());
     for (const char *letter = command->name; *letter; letter++)
@@ -178,7 +172,7 @@ static void write_page(const struct generate_tables *tables, const struct comman
         write_options(command->options, to);
     if (command->exit_codes) {
         fputs(".Sh EXIT STATUS\n", to);
-        manual_exit_codes(tables, to);
+        manual_exit_codes(NULL, to);
     }
     fputs(".Sh SEE ALSO\n.Xr dtbench 1\n", to);
 }
@@ -224,9 +218,9 @@ static void write_key(const struct dt_field *field, FILE *to)
 }
 
 /* A heading and a table for each group of keys. */
-static void markdown_keys(const struct generate_tables *tables, FILE *to)
+static void markdown_keys(const struct command *const *commands, FILE *to)
 {
-    const struct dt_table *table = tables->keys;
+    const struct dt_table *table = experiment_table();
     for (int i = 0; i < table->count; i++) {
         if (table->fields[i].group)
             fprintf(to, "%s### %s\n\n| key | values | default | |\n|---|---|---|---|\n", i ? "\n" : "", table->fields[i].group);
@@ -247,7 +241,7 @@ static void write_rule(const struct dt_metric *metric, FILE *to)
     fprintf(to, "%s%s%s", ranks, *ranks && *steps ? ", " : "", steps);
 }
 
-static void markdown_metrics(const struct generate_tables *tables, FILE *to)
+static void markdown_metrics(const struct command *const *commands, FILE *to)
 {
     fputs("| metric | unit | over ranks and steps | meaning |\n|---|---|---|---|\n", to);
     for (int i = 0; dt_metric_at(i); i++) {
@@ -259,7 +253,7 @@ static void markdown_metrics(const struct generate_tables *tables, FILE *to)
 }
 
 /* Write what each paradigm does and holds, and then the keys that only some paradigms read. */
-static void markdown_paradigms(const struct generate_tables *tables, FILE *to)
+static void markdown_paradigms(const struct command *const *commands, FILE *to)
 {
     fputs("| `paradigm` | what it does | parameters | gradients | optimizer |\n|---|---|---|---|---|\n", to);
     const struct paradigm *p;
@@ -267,11 +261,11 @@ static void markdown_paradigms(const struct generate_tables *tables, FILE *to)
         fprintf(to, "| `%s` | %s | %s | %s | %s |\n", p->name, p->help, p->bytes.parameters, p->bytes.gradients, p->bytes.optimizer);
 }
 
-static void markdown_paradigm_keys(const struct generate_tables *tables, FILE *to)
+static void markdown_paradigm_keys(const struct command *const *commands, FILE *to)
 {
     fputs("| key | read by |\n|---|---|\n", to);
-    for (int k = 0; k < tables->keys->count; k++) {
-        const struct dt_field *field = &tables->keys->fields[k];
+    for (int k = 0; k < experiment_table()->count; k++) {
+        const struct dt_field *field = &experiment_table()->fields[k];
         int readers = 0;
         const struct paradigm *p;
         for (int i = 0; (p = paradigm_of((enum paradigm_kind)i)); i++) {
@@ -285,7 +279,7 @@ static void markdown_paradigm_keys(const struct generate_tables *tables, FILE *t
     }
 }
 
-static void markdown_exit_codes(const struct generate_tables *tables, FILE *to)
+static void markdown_exit_codes(const struct command *const *commands, FILE *to)
 {
     fputs("| exit code | |\n|---|---|\n", to);
     for (const struct exit_code_row *row = exit_code_table(); row->meaning; row++) {
@@ -299,9 +293,9 @@ static void markdown_exit_codes(const struct generate_tables *tables, FILE *to)
 
 static const struct {
     const char *name;
-    const struct dt_schema *(*schema)(void);                       /* either a schema, */
-    dt_status (*tree)(struct cJSON **out);                         /* or JSON, which the caller owns, */
-    void (*write)(const struct generate_tables *tables, FILE *to); /* or text */
+    const struct dt_schema *(*schema)(void);                        /* either a schema, */
+    dt_status (*tree)(struct cJSON **out);                          /* or JSON, which the caller owns, */
+    void (*write)(const struct command *const *commands, FILE *to); /* or text */
 } generated[] = {
     {"config-schema", .schema = experiment_schema}, {"cluster-schema", .schema = dt_sim_cluster_schema},
     {"profile-schema", .schema = profile_schema},   {"metrics-schema", .tree = dt_metrics_schema},
@@ -334,7 +328,6 @@ static dt_status unknown(const char *name)
 
 dt_status generate(const char *name, const struct command *const *commands, FILE *to)
 {
-    const struct generate_tables tables = {commands, experiment_table()};
     struct cJSON *tree;
     int row = 0;
     while (row < GENERATED && strcmp(generated[row].name, name) != 0)
@@ -342,7 +335,7 @@ dt_status generate(const char *name, const struct command *const *commands, FILE
     if (row == GENERATED)
         return unknown(name);
     if (generated[row].write) {
-        generated[row].write(&tables, to);
+        generated[row].write(commands, to);
         return DT_OK;
     }
     if (generated[row].schema)
@@ -352,22 +345,21 @@ dt_status generate(const char *name, const struct command *const *commands, FILE
     return write_tree(tree, to);
 }
 
-static dt_status write_page_file(const struct generate_tables *tables, const struct command *command, const char *folder)
+static dt_status write_page_file(const struct command *command, const char *folder)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/dtbench-%s.1", folder, command->name);
     FILE *page = fopen(path, "w");
     if (!page)
         return dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
-    write_page(tables, command, page);
+    write_page(command, page);
     return fclose(page) == 0 ? DT_OK : dt_fail(DT_ERR_IO, "%s: %s", path, strerror(errno));
 }
 
 dt_status generate_pages(const char *folder, const struct command *const *commands)
 {
-    const struct generate_tables tables = {commands, experiment_table()};
     for (; *commands; commands++)
         if (!(*commands)->hidden)
-            DT_TRY(write_page_file(&tables, *commands, folder));
+            DT_TRY(write_page_file(*commands, folder));
     return DT_OK;
 }
