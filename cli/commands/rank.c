@@ -15,13 +15,12 @@
 struct rank {
     struct dt_launch_rank *link;
     int number, steps;
-    dt_status sent; /* the result of the last message to the supervisor */
 };
 
 static void send_ready(void *context, double startup_s)
 {
     struct rank *rank = context;
-    rank->sent = dt_launch_rank_progress(rank->link, "ready");
+    (void)dt_launch_rank_progress(rank->link, "ready");
 }
 
 /* Show the supervisor that this rank is alive. Values are equal on all ranks, so only rank 0 sends
@@ -33,7 +32,7 @@ static void send_step(void *context, int step, double seconds, double loss)
     if (rank->number == 0)
         snprintf(text, sizeof text, "%d %.17g %.17g", rank->steps, seconds, loss);
     rank->steps++;
-    rank->sent = dt_launch_rank_progress(rank->link, text);
+    (void)dt_launch_rank_progress(rank->link, text);
 }
 
 static bool stop_requested(void *context)
@@ -93,7 +92,7 @@ static bool work(struct rank *rank, const struct dt_world *place, struct dt_trac
     }
     if (status < 0)
         dt_launch_rank_failed(rank->link, status, report.error);
-    bool together = execution_ended_together(status, &report);
+    bool together = measure_ended_together(status, &report.result);
     if (together)
         execution_close(&execution);
     return together;

@@ -80,9 +80,6 @@ struct execution {
  * the world; else they are closed first. Collective over the ranks of `place`. The caller calls
  * execution_close, also after a failure. Errors: as dt_device_create and dt_comm_create. */
 dt_status execution_open(const struct experiment *experiment, const struct dt_world *place, struct report *report, struct execution *out);
-/* Have all ranks ended in the same way, so that they can close their communicators, or continue
- * with other work? */
-bool execution_ended_together(dt_status status, const struct report *report);
 void execution_close(struct execution *execution);
 
 /* A time limit for library calls that have no limit of their own, enforced by another thread.

@@ -117,11 +117,6 @@ dt_status execution_open(const struct experiment *e, const struct dt_world *plac
     return report_describe(report, e->model.family, out->device, out->world, place);
 }
 
-bool execution_ended_together(dt_status status, const struct report *report)
-{
-    return measure_ended_together(status, &report->result);
-}
-
 void execution_close(struct execution *execution)
 {
     dt_comm_destroy(execution->world);
@@ -271,7 +266,7 @@ static bool run_watched(struct run *run, const struct dt_world *place)
     dt_status status = train(run, place);
     watch_limit(run->watch, grace_s);
     report_end(run->report, status, dt_error_message());
-    if (execution_ended_together(status, run->report)) {
+    if (measure_ended_together(status, &run->report->result)) {
         if (status < 0 || !run->hooks->another)
             execution_close(run->execution);
         return true;
