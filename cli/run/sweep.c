@@ -105,7 +105,7 @@ double sweep_scaling_reference(const struct sweep *s, int index)
 
 static void write_record(struct sweep *s, int index, const struct experiment *e, const struct report *report)
 {
-    char *line = NULL;
+    DT_FREED char *line = NULL;
     if (!s->records)
         return;
     if (report_record(report, e, &line) < 0 || dt_record_append(s->records, line) < 0) {
@@ -114,7 +114,6 @@ static void write_record(struct sweep *s, int index, const struct experiment *e,
     }
     if (line && results_add(s->results, line, &s->outcomes[index].row) < 0)
         s->outcomes[index].row = -1; /* the table at the end then lacks this row; the record is written all the same */
-    free(line);
 }
 
 /* Print one line, unless a terminal's table of a single experiment follows at once. */
@@ -160,14 +159,6 @@ static struct dt_trace_wish trace_wish(const struct sweep *s, int index, char te
     return (struct dt_trace_wish){text, s->trace.ranks};
 }
 
-/* Among a launcher's ranks, rank 0 predicts for all, and the others do nothing. */
-static void simulate(struct sweep *s, int index, const struct experiment *e, struct report *report)
-{
-    char path[4096];
-    if (s->world.rank == 0)
-        run_simulated(e, trace_wish(s, index, path), &s->progress, report);
-}
-
 /* Keep the values of a report that the table at the end needs. */
 static void keep_outcome(struct sweep *s, int index, const struct experiment *e, const struct report *report)
 {
@@ -198,6 +189,15 @@ struct current {
     struct draft draft;
 };
 
+static void begin_one(struct current *c)
+{
+    struct sweep *s = c->s;
+    report_init(&c->report);
+    sweep_identity_report(&s->identity, c->index % s->distinct, &c->report);
+    c->report.slurm = &s->slurm;
+    begin(s, c->index, c->experiment, "");
+}
+
 /* Write the report as a record. */
 static void end_one(struct current *c)
 {
@@ -226,11 +226,10 @@ static void end_with_hanging_rank(void *context)
     c->s->end_lost(c->s);
 }
 
-static void run_on_ranks(struct current *c)
+static void run_on_ranks(struct current *c, struct dt_trace_wish trace)
 {
     struct sweep *s = c->s;
-    char path[4096];
-    const struct run_inside_hooks hooks = {.trace = trace_wish(s, c->index, path),
+    const struct run_inside_hooks hooks = {.trace = trace,
                                            .progress = &s->progress,
                                            .draft = &c->draft,
                                            .hangs = end_with_hanging_rank,
@@ -246,17 +245,15 @@ static void run_one(struct sweep *s, int index)
     struct current current = {.s = s, .index = index, .experiment = e};
     struct report *report = &current.report;
     char path[4096];
-    report_init(report);
-    sweep_identity_report(&s->identity, index % s->distinct, report);
-    report->slurm = &s->slurm;
-    begin(s, index, e, "");
+    const struct dt_trace_wish trace = trace_wish(s, index, path);
+    begin_one(&current);
     draft_begin(&current.draft, s->records ? s->output : NULL, e, report);
-    if (experiment_is_simulated(e))
-        simulate(s, index, e, report);
-    else if (s->inside)
-        run_on_ranks(&current);
-    else
-        run_launched(e, trace_wish(s, index, path), &s->progress, &current.draft, report);
+    if (!experiment_is_simulated(e) && s->inside)
+        run_on_ranks(&current, trace);
+    else if (!experiment_is_simulated(e))
+        run_launched(e, trace, &s->progress, &current.draft, report);
+    else if (s->world.rank == 0) /* among a launcher's ranks, rank 0 predicts for all, and the others do nothing */
+        run_simulated(e, trace, &s->progress, report);
 
     bool verify = s->verify && report->status == DT_OK;
     if (verify && s->inside)
@@ -407,24 +404,17 @@ void sweep_run(struct sweep *s)
 
 void sweep_fail(struct sweep *s, dt_status status, const char *error)
 {
-    for (int i = 0; i < s->count; i++) {
-        struct outcome *o = &s->outcomes[i];
-        struct report report;
-        if (o->skipped || o->elsewhere)
-            continue;
-        report_init(&report);
-        sweep_identity_report(&s->identity, i % s->distinct, &report);
-        report.slurm = &s->slurm;
-        report_end(&report, status, error);
-        snprintf(report.launcher, sizeof report.launcher, "%s", s->world.launcher);
-        const struct experiment *e = sweep_experiment(s, i);
-        begin(s, i, e, "");
-        keep_outcome(s, i, e, &report);
-        write_record(s, i, e, &report);
-        note_result(s, i, e);
-        report_finish(&report);
-        break;
-    }
+    int first = 0;
+    while (first < s->count && (s->outcomes[first].skipped || s->outcomes[first].elsewhere))
+        first++;
+    if (first == s->count)
+        return;
+    struct current current = {.s = s, .index = first, .experiment = sweep_experiment(s, first)};
+    begin_one(&current);
+    report_end(&current.report, status, error);
+    snprintf(current.report.launcher, sizeof current.report.launcher, "%s", s->world.launcher);
+    end_one(&current);
+    report_finish(&current.report);
 }
 
 bool outcome_is_left(const struct outcome *o)

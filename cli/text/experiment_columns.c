@@ -22,11 +22,6 @@ static const struct {
     {"pipeline.paradigms", "pipeline.stages"},
 };
 
-static const void *at(const struct experiment *e, const struct dt_field *field)
-{
-    return (const char *)e + field->offset;
-}
-
 void experiment_differences_add(struct experiment_differences *d, const struct experiment *e)
 {
     const struct dt_table *table = experiment_table();
@@ -144,7 +139,7 @@ void experiment_text_shown(const char *value, char text[VALUE_BYTES])
 
 void experiment_value(const struct experiment *e, const struct dt_field *field, char text[VALUE_BYTES])
 {
-    const void *value = at(e, field);
+    const void *value = (const char *)e + field->offset;
     switch (field->kind) {
     case DT_FIELD_BOOL: snprintf(text, VALUE_BYTES, "%s", *(const bool *)value ? "true" : "false"); break;
     case DT_FIELD_INT: snprintf(text, VALUE_BYTES, "%d", *(const int *)value); break;
