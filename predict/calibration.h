@@ -70,20 +70,6 @@ dt_status calibration_storage_measure(const char *folder, bool quick, struct cal
  * processor time and wall time, in seconds. */
 double calibration_load(const double (*told)[2], int ranks, int processors);
 
-/* The rate of the fastest shape of a product, or of a copy, in one dtype with a number of ranks. */
-struct calibration_rate {
-    int kernel; /* the kernel's number (lib/cost/priced.h) */
-    const char *what;
-    enum dt_dtype dtype;
-    int ranks, threads;
-    double per_s, together_per_s; /* operations, or for a copy bytes read and written. together: while all ranks do the same */
-    double ceiling_per_s;         /* from the maker's data sheet; 0: unknown */
-    bool in_bytes;
-};
-
-/* out [most]; returns the number of rates. */
-int calibration_rates(const struct calibration *calibration, struct calibration_rate *out, int most);
-
 /* The hidden part of the shorter one if a collective and a product run at the same time: 1 if both
  * together take as long as the longer one. */
 static inline double calibration_overlap(double collective_s, double product_s, double both_s)

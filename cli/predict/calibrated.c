@@ -7,6 +7,7 @@
 #include "lib/sim/alone.h"
 #include "lib/sim/cluster_measured.h"
 #include "predict/calibration.h"
+#include "predict/profile.h"
 #include "predict/rates.h"
 
 #include <limits.h>
@@ -39,32 +40,60 @@ dt_status calibration_predict(const struct calibration_request *request, const c
     return DT_OK;
 }
 
+/* Operations of a product; bytes that a copy reads and writes; 0 of other kernels, which have no
+ * rate. */
+static double amount_of(const struct dt_measured *m)
+{
+    const struct dt_priced *kernel = profile_kernels()->kernels[m->kernel];
+    if (m->kernel == DT_PRICED_COPY)
+        return 2 * m->shape[0];
+    return kernel->shape == DT_SHAPE_PRODUCT ? dt_measured_work(kernel->shape, m->shape) : 0;
+}
+
+/* Find the fastest shape of each product, and of copies, for each dtype and number of ranks. best
+ * [RATES]; returns their number. */
+static int find_best(const struct calibration *c, const struct dt_measured **best)
+{
+    int count = 0;
+    for (int i = 0; i < c->kernels.count; i++) {
+        const struct dt_measured *m = &c->kernels.entries[i];
+        int at = 0;
+        while (at < count && (best[at]->kernel != m->kernel || best[at]->dtype != m->dtype || best[at]->ranks != m->ranks))
+            at++;
+        if (amount_of(m) == 0 || at == RATES)
+            continue;
+        if (at == count || amount_of(m) / m->alone_s > amount_of(best[at]) / best[at]->alone_s)
+            best[at] = m;
+        count += at == count;
+    }
+    return count;
+}
+
 /* Print the best rate of each product, and of copies. The "together" columns are one rank's rate
  * while all ranks do the same. */
 static dt_status print_rates(const struct calibration *c, FILE *to)
 {
-    struct calibration_rate rates[RATES];
+    const struct dt_measured *best[RATES];
     struct table *table = table_create();
-    int count = calibration_rates(c, rates, RATES);
+    int count = find_best(c, best);
     table_column(table, TABLE_LEFT | TABLE_STAYS, "best of each kernel");
     table_column(table, TABLE_LEFT, "dtype");
-    table_column(table, TABLE_RIGHT, "ranks");
-    table_column(table, TABLE_RIGHT, "threads");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS, "alone\n");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS, "together\n");
+    table_columns(table, TABLE_RIGHT, "ranks", "threads");
+    table_columns(table, TABLE_RIGHT | TABLE_STAYS, "alone\n", "together\n");
     table_column(table, TABLE_LEFT | TABLE_STAYS, "\n");
     table_column(table, TABLE_RIGHT, "of the ceiling\n%%");
     for (int i = 0; i < count; i++) {
-        const struct calibration_rate *rate = &rates[i];
-        double size = rate->in_bytes ? 1e9 : 1e12;
-        table_text(table, rate->what);
-        table_text(table, rate->in_bytes ? "-" : dt_dtype_name(rate->dtype));
-        table_cell(table, "%d", rate->ranks);
-        table_cell(table, "%d", rate->threads);
-        table_number(table, rate->per_s / size);
-        table_number(table, rate->together_per_s / size);
-        table_text(table, rate->in_bytes ? "GB/s" : "TFLOP/s");
-        table_number(table, rate->ceiling_per_s > 0 ? 100 * rate->per_s / rate->ceiling_per_s : NAN);
+        const struct dt_measured *m = best[i];
+        bool copy = m->kernel == DT_PRICED_COPY;
+        double amount = amount_of(m), size = copy ? 1e9 : 1e12, ceiling = copy ? 0 : c->gpu.peak_flops[m->dtype];
+        table_text(table, profile_kernels()->kernels[m->kernel]->name);
+        table_text(table, copy ? "-" : dt_dtype_name(m->dtype));
+        table_cell(table, "%d", m->ranks);
+        table_cell(table, "%d", m->threads);
+        table_number(table, amount / m->alone_s / size);
+        table_number(table, amount / m->together_s / size);
+        table_text(table, copy ? "GB/s" : "TFLOP/s");
+        table_number(table, ceiling > 0 ? 100 * amount / m->alone_s / ceiling : NAN);
     }
     return table_end(table, to);
 }
@@ -76,12 +105,8 @@ dt_status calibration_print_collectives(const struct calibration *c, FILE *to)
     table_column(table, TABLE_RIGHT | TABLE_STAYS, "ranks");
     table_column(table, TABLE_RIGHT, "nodes");
     table_column(table, TABLE_RIGHT | TABLE_STAYS, "bytes");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS | TABLE_UNIT, "time\nus");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS | TABLE_UNIT, "algorithm\nGB/s");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS | TABLE_UNIT, "bus\nGB/s");
-    table_column(table, TABLE_RIGHT | TABLE_UNIT, "product\nus");
-    table_column(table, TABLE_RIGHT | TABLE_UNIT, "both\nus");
-    table_column(table, TABLE_RIGHT | TABLE_UNIT, "overlap\n%%");
+    table_columns(table, TABLE_RIGHT | TABLE_STAYS | TABLE_UNIT, "time\nus", "algorithm\nGB/s", "bus\nGB/s");
+    table_columns(table, TABLE_RIGHT | TABLE_UNIT, "product\nus", "both\nus", "overlap\n%");
     for (int i = 0; i < c->collectives.count; i++) {
         const struct dt_sim_measured *m = &c->collectives.entries[i];
         const struct calibration_times *t = &c->times[i];

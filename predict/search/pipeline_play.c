@@ -169,14 +169,12 @@ dt_status pipeline_played_s(const struct experiment *e, const struct pass_times 
         p.nodes[k] = mesh_moved(&e->strategy.mesh, MESH_PIPELINE, 0, k) / times->messages.ranks_per_node;
     }
     DT_THEN(status, play_shortest(&p, times, plan_has_halves(&p.plans[0]) ? least_of_inputs(e) : 0.5, out));
-    for (int i = 0; p.plans && i < stages; i++)
-        plan_finish(&p.plans[i]);
+    plans_destroy(p.plans, stages);
     for (int i = 0; p.ends && i < stages; i++)
         free(p.ends[i]);
     free(p.parts);
     free(p.blocks);
     free(p.nodes);
     free(p.ends);
-    free(p.plans);
     return status;
 }
