@@ -131,17 +131,14 @@ static dt_status ask_source(const struct experiment_order *order, struct check_p
 static dt_status play(const struct experiment_order *order, struct check_pipeline *out)
 {
     int stages = order->shape.stages;
-    struct plan *plans = calloc((size_t)stages, sizeof *plans);
-    struct rank_time *ranks = calloc((size_t)stages, sizeof *ranks);
-    dt_status status = dt_allocated(plans && ranks, "no memory for the plans of %d ranks", stages);
-    DT_THEN(status, plans_make(order->row, &order->shape, plans));
-    DT_THEN(status, plan_time(plans, stages, &order->shape.times, ranks));
-    for (int rank = 0; status == DT_OK && rank < stages; rank++)
-        out->kept[rank] = plan_keeps(&plans[rank]).activations;
-    out->bubble = status == DT_OK ? plan_bubble(ranks, stages) : 0;
-    plans_destroy(plans, stages);
-    free(ranks);
-    return status;
+    DT_FREED struct rank_time *ranks = calloc((size_t)stages, sizeof *ranks);
+    DT_FREED struct plan_kept *kept = calloc((size_t)stages, sizeof *kept);
+    DT_TRY(dt_allocated(ranks && kept, "no memory for the plans of %d ranks", stages));
+    DT_TRY(plan_play_order(order, ranks, kept));
+    for (int rank = 0; rank < stages; rank++)
+        out->kept[rank] = kept[rank].activations;
+    out->bubble = plan_bubble(ranks, stages);
+    return DT_OK;
 }
 
 /* Describe each rank's layers: `parts` runs of consecutive layers. */

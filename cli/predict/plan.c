@@ -67,16 +67,15 @@ static void put(struct lines *lines, int stage, int column, char letter)
 
 static dt_status draw_actions(const struct experiment *e, struct lines *lines)
 {
-    struct plan plan;
+    DT_ENDED(plan_finish) struct plan plan = {0};
     int column = 0;
-    dt_status status = rank_plan(e, 0, &plan);
-    DT_THEN(status, lines_init(lines, 1, plan.count));
-    for (int i = 0; status == DT_OK && i < plan.count; i++)
+    DT_TRY(rank_plan(e, 0, &plan));
+    DT_TRY(lines_init(lines, 1, plan.count));
+    for (int i = 0; i < plan.count; i++)
         if (shown[plan.actions[i].op].letter)
             put(lines, 0, column++, shown[plan.actions[i].op].letter);
-    plan_finish(&plan);
     lines->columns = column;
-    return status;
+    return DT_OK;
 }
 
 /* ---- several stages: a column for the time of a forward pass ---- */
@@ -125,16 +124,13 @@ static dt_status draw_pipeline(const struct experiment *e, int stages, struct li
 {
     struct plan *plans = calloc((size_t)stages, sizeof *plans);
     double **ends = calloc((size_t)stages, sizeof *ends);
-    struct experiment_order order = {0};
+    DT_ENDED(experiment_order_finish) struct experiment_order order = {0};
     dt_status status = dt_allocated(plans && ends, "no memory for the plans of %d ranks", stages);
     DT_THEN(status, experiment_order_init(&order, e));
     DT_THEN(status, draw_passes(&order, plans, ends, lines));
-    experiment_order_finish(&order);
-    for (int s = 0; plans && ends && s < stages; s++) {
-        plan_finish(&plans[s]);
+    plans_destroy(plans, stages);
+    for (int s = 0; ends && s < stages; s++)
         free(ends[s]);
-    }
-    free(plans);
     free(ends);
     return status;
 }
@@ -328,45 +324,41 @@ static void timed_plan_finish(struct timed_plan *t)
     free(t->kept);
 }
 
-static dt_status time_plans(const struct experiment_order *order, struct plan *plans, struct timed_plan *out)
+dt_status plan_play_order(const struct experiment_order *order, struct rank_time *ranks, struct plan_kept *kept)
 {
-    DT_TRY(plans_make(order->row, &order->shape, plans));
-    DT_TRY(plan_time(plans, out->stages, &order->shape.times, out->ranks));
-    for (int i = 0; i < out->stages; i++)
-        out->kept[i] = plan_keeps(&plans[i]);
-    return DT_OK;
+    int stages = order->shape.stages;
+    struct plan *plans = calloc((size_t)stages, sizeof *plans);
+    dt_status status = dt_allocated(plans, "no memory for the plans of %d ranks", stages);
+    DT_THEN(status, plans_make(order->row, &order->shape, plans));
+    DT_THEN(status, plan_time(plans, stages, &order->shape.times, ranks));
+    for (int i = 0; status == DT_OK && i < stages; i++)
+        kept[i] = plan_keeps(&plans[i]);
+    plans_destroy(plans, stages);
+    return status;
 }
 
 /* Errors: as plans_make (schedules/plan/plans.c); finish it also after a failure. */
 static dt_status timed_plan_init(struct timed_plan *t, const struct experiment *e, const struct plan_times *times)
 {
-    struct experiment_order order = {0};
-    dt_status status = experiment_order_init(&order, e);
+    DT_ENDED(experiment_order_finish) struct experiment_order order = {0};
+    DT_TRY(experiment_order_init(&order, e));
     *t = (struct timed_plan){.stages = order.shape.stages, .micro_batches = order.shape.micro_batches};
     const char *name = e->strategy.has_order_file ? e->pipeline.order : order.row->name;
     snprintf(t->order, sizeof t->order, "%.63s", name);
-    struct plan *plans = calloc((size_t)t->stages, sizeof *plans);
     t->ranks = calloc((size_t)t->stages, sizeof *t->ranks);
     t->kept = calloc((size_t)t->stages, sizeof *t->kept);
+    DT_TRY(dt_allocated(t->ranks && t->kept, "no memory for the plans of %d ranks", t->stages));
     order.shape.times = *times;
-    DT_THEN(status, plans && t->ranks && t->kept ? time_plans(&order, plans, t)
-                                                 : dt_fail(DT_ERR_HOST_MEMORY, "no memory for the plans of %d ranks", t->stages));
-    for (int i = 0; plans && i < t->stages; i++)
-        plan_finish(&plans[i]);
-    free(plans);
-    experiment_order_finish(&order);
-    return status;
+    return plan_play_order(&order, t->ranks, t->kept);
 }
 
 /* ---- as a table ---- */
 
 static dt_status print_ranks(const struct timed_plan *t, FILE *to)
 {
-    static const char *const titles[] = {"rank", "begins\nms", "ends\nms", "busy\nms", "bubble", "micro-batches\nkept"};
     double makespan = plan_makespan(t->ranks, t->stages);
     struct table *table = table_create();
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        table_column(table, TABLE_RIGHT | TABLE_STAYS, "%s", titles[i]);
+    table_columns(table, TABLE_RIGHT | TABLE_STAYS, "rank", "begins\nms", "ends\nms", "busy\nms", "bubble", "micro-batches\nkept");
     for (int i = 0; i < t->stages; i++) {
         const struct rank_time *r = &t->ranks[i];
         table_cell(table, "%d", i);

@@ -73,6 +73,11 @@ dt_status plan_print(const struct experiment *experiment, int width, FILE *to);
  * as plan_print. */
 dt_status plan_print_json(const struct experiment_list *experiments, FILE *to);
 
+/* Play a pipeline's order with the times of its shape: how long each rank takes, and what it keeps.
+ * ranks, kept [stages]. Errors: as plans_make. */
+struct experiment_order;
+dt_status plan_play_order(const struct experiment_order *order, struct rank_time *ranks, struct plan_kept *kept);
+
 /* ---- `dtbench check --plan --times`: how long a pipeline takes if its passes take given times,
  * independent of model and device ---- */
 
