@@ -58,14 +58,14 @@ static dt_status check_options(void *options_read)
     DT_TRY(config_arguments_check(&a->config));
     if (!a->framework)
         return dt_fail(DT_ERR_INVALID, "needs --for WHOM");
-    bool known = is_for(a, CHAKRA) || is_for(a, TRANSFORMERS);
+    bool known = false;
     int file_mib = 4096;
-    if (known && !a->output)
+    if ((is_for(a, CHAKRA) || is_for(a, TRANSFORMERS)) && !a->output)
         return dt_fail(DT_ERR_INVALID, "--for %s needs --output and a folder", a->framework);
     DT_TRY(options_read_count("file-mib", a->file_mib, 1 << 24, &file_mib));
     a->most_bytes = (uint64_t)file_mib << 20;
-    for (int i = 0; framework_export_name(i); i++)
-        known |= framework_find(a->framework) == framework_at(i);
+    for (int i = 0; target_choice(i); i++)
+        known |= is_for(a, target_choice(i));
     return known ? DT_OK : dt_fail(DT_ERR_INVALID, "--for %.40s: is not known; dtbench export --help names them", a->framework);
 }
 

@@ -24,14 +24,13 @@ static void add_order(char text[STRATEGY_BYTES], const char *name)
 static bool is_said(const char *path)
 {
     static const char said[] =
-        " name device world_size paradigm gpus_per_node straddle_nodes batch_size micro_batches pipeline.stages pipeline.paradigms "
+        "name device world_size paradigm gpus_per_node straddle_nodes batch_size micro_batches pipeline.stages pipeline.paradigms "
         "mesh.order pipeline.chunks pipeline.order hsdp.shard_size tensor.size context.size context.comm_type activation parameter_offload "
         "fsdp.unit fsdp.gather ddp.bucket_mib slow. cluster profile rates any_profile more_nodes network. loss_scaling model. optimizer. "
-        "data. checkpoint. steps. timeout. seed memory_limit_gib host_memory_limit_gib ";
-    char word[96], object[96];
-    snprintf(word, sizeof word, " %s ", path);
-    snprintf(object, sizeof object, " %.*s. ", (int)strcspn(path, "."), path);
-    return strstr(said, word) || strstr(said, object);
+        "data. checkpoint. steps. timeout. seed memory_limit_gib host_memory_limit_gib";
+    char object[96];
+    snprintf(object, sizeof object, "%.*s.", (int)strcspn(path, "."), path);
+    return dt_is_one_of(path, said) || dt_is_one_of(object, said);
 }
 
 /* Add every other key that differs from its default, so that new keys are never left out. */

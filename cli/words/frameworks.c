@@ -20,11 +20,6 @@ static const struct framework *const frameworks[] = {
 
 enum { FRAMEWORKS = sizeof frameworks / sizeof *frameworks, EXPORTED = 4 };
 
-const struct framework *framework_at(int index)
-{
-    return index < FRAMEWORKS ? frameworks[index] : NULL;
-}
-
 const char *framework_name(int index)
 {
     return index < FRAMEWORKS ? frameworks[index]->name : NULL;

@@ -86,16 +86,9 @@ enum { LIST_BYTES = 2000 };
 /* The first two lists name the sections of Bridge and of NeMo that describe a step; the last one
  * names subsections that do not. Other sections (who runs the job, where data and checkpoints are,
  * targets of YAML's anchors) do not change a step, or no framework reads them. */
-static const char bridge_sections[] = " model train optimizer ddp dist comm_overlap mixed_precision peft ";
-static const char nemo_sections[] = " model devices num_nodes ";
-static const char other_sections[] = " data tokenizer nsys_profile megatron_timer_kwargs sched ";
-
-static bool is_one_of(const char *name, const char *names)
-{
-    char word[96];
-    snprintf(word, sizeof word, " %s ", name);
-    return strstr(names, word) != NULL;
-}
+static const char bridge_sections[] = "model train optimizer ddp dist comm_overlap mixed_precision peft";
+static const char nemo_sections[] = "model devices num_nodes";
+static const char other_sections[] = "data tokenizer nsys_profile megatron_timer_kwargs sched";
 
 /* Make a flag of each leaf of the sections that describe a step. `list` gets the names of the
  * sections left out. */
@@ -103,7 +96,8 @@ static void flatten(const struct cJSON *tree, const struct dt_word *names, struc
 {
     for (const struct cJSON *child = tree->child; child; child = child->next) {
         char flag[96];
-        bool other = sections ? !is_one_of(child->string, sections) : cJSON_IsObject(child) && is_one_of(child->string, other_sections);
+        bool other =
+            sections ? !dt_is_one_of(child->string, sections) : cJSON_IsObject(child) && dt_is_one_of(child->string, other_sections);
         if (other)
             dt_append(list, LIST_BYTES, ", ", "%s", child->string);
         if (other || *child->string == '_') /* _target_ names the framework's class */

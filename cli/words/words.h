@@ -47,9 +47,9 @@ struct framework {
                       *t); /* import, before the words: translates another format's names into those of the words; NULL: nothing to do */
 };
 
-/* Row `index`; NULL past the last. Frameworks with an export come first. */
-const struct framework *framework_at(int index);
-const char *framework_name(int index);        /* for tables of options */
+/* For tables of options: the name of row `index`; NULL past the last. Frameworks with an export come
+ * first. */
+const char *framework_name(int index);
 const char *framework_export_name(int index); /* only frameworks with an export */
 const struct framework *framework_find(const char *name);
 /* Call `use` with each setting of `fixed` in the form of --set:
