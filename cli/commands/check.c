@@ -56,8 +56,7 @@ static void add_columns(struct table *t, const struct experiment_columns *column
     if (columns->names_differ)
         table_column(t, TABLE_LEFT | TABLE_KEY, "name");
     table_column(t, TABLE_LEFT | TABLE_KEY, "paradigm");
-    table_column(t, TABLE_RIGHT | TABLE_KEY, "ranks");
-    table_column(t, TABLE_RIGHT | TABLE_KEY, "batch");
+    table_columns(t, TABLE_RIGHT | TABLE_KEY, "ranks", "batch");
     for (int c = 0; c < columns->count; c++)
         table_column(t, TABLE_RIGHT | TABLE_KEY, "%s", experiment_key_title(columns->fields[c]->path));
     table_column(t, TABLE_RIGHT, "parameters");
@@ -218,8 +217,7 @@ static dt_status print_stages(const struct experiment_list *experiments, const s
     }
     struct unit flops = unit_for_flops(most_flops), bytes = unit_for_bytes(most_bytes), seconds = unit_for_seconds(longest);
     struct table *t = table_create();
-    table_column(t, TABLE_RIGHT, "stage");
-    table_column(t, TABLE_RIGHT, "parameters");
+    table_columns(t, TABLE_RIGHT, "stage", "parameters");
     table_column(t, TABLE_RIGHT, "%s\nper step", flops.name);
     if (!isnan(longest))
         table_column(t, TABLE_RIGHT | TABLE_UNIT, "computes\n%s", seconds.name);

@@ -289,18 +289,14 @@ static dt_status print_clusters(void)
     struct table *t = table_create();
     table_column(t, TABLE_LEFT, "cluster");
     table_column(t, TABLE_RIGHT, "nodes x\nGPUs");
-    table_column(t, TABLE_LEFT, "GPU");
-    table_column(t, TABLE_LEFT, "a node's network\nGbit/s");
+    table_columns(t, TABLE_LEFT, "GPU", "a node's network\nGbit/s");
     return print_files(t, "clusters", add_cluster);
 }
 
 static dt_status print_profiles(void)
 {
     struct table *t = table_create();
-    table_column(t, TABLE_LEFT, "profile");
-    table_column(t, TABLE_LEFT, "for GPU");
-    table_column(t, TABLE_LEFT, "software");
-    table_column(t, TABLE_LEFT, "its constants");
+    table_columns(t, TABLE_LEFT, "profile", "for GPU", "software", "its constants");
     return print_files(t, "profiles", add_profile);
 }
 

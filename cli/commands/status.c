@@ -67,10 +67,8 @@ static dt_status print_items(const struct sweep_status *sweep, bool all, FILE *t
     bool colour = terminal_has_colour(to), unnamed = false;
     int rows = 0;
     table_column(table, TABLE_RIGHT, "#");
-    table_column(table, TABLE_LEFT | TABLE_STAYS, "experiment");
-    table_column(table, TABLE_LEFT | TABLE_STAYS, "state");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS, "took");
-    table_column(table, TABLE_RIGHT | TABLE_STAYS, "expected");
+    table_columns(table, TABLE_LEFT | TABLE_STAYS, "experiment", "state");
+    table_columns(table, TABLE_RIGHT | TABLE_STAYS, "took", "expected");
     for (int i = 0; i < sweep->count; i++) {
         const struct sweep_item *item = &sweep->items[i];
         bool named = item->record || item->experiment;

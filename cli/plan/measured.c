@@ -246,9 +246,7 @@ dt_status measured_print(const struct planner *p, const struct measured *m, FILE
     fprintf(to, "\nmeasured on device %s\n\n", m->device);
     table_column(t, TABLE_RIGHT, "");
     table_column(t, TABLE_LEFT, "strategy");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "predicted\nstep, s");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "measured\nstep, s");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "off by\n%%");
+    table_columns(t, TABLE_RIGHT | TABLE_STAYS, "predicted\nstep, s", "measured\nstep, s", "off by\n%");
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "measured\n%ss/s", p->base.model.family->unit);
     table_column(t, TABLE_RIGHT, "runs");
     table_column(t, TABLE_LEFT, "");

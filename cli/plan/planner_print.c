@@ -113,8 +113,7 @@ static void name_columns(struct table *t, const struct planner *p, const struct 
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "GiB of\n%.1f", p->result.capacity_bytes / 0x1p30);
     if (c->host)
         table_column(t, TABLE_RIGHT | TABLE_UNIT, "host\nGiB");
-    table_column(t, TABLE_RIGHT | TABLE_UNIT, "bubble\n%%");
-    table_column(t, TABLE_RIGHT | TABLE_UNIT, "exposed\n%%");
+    table_columns(t, TABLE_RIGHT | TABLE_UNIT, "bubble\n%", "exposed\n%");
     if (c->cost)
         table_column(t, TABLE_RIGHT, "%s%s per\n1e9 %ss", isnan(p->price_per_hour) ? unit : "price", isnan(p->price_per_hour) ? " h" : "",
                      counted);

@@ -172,11 +172,10 @@ static dt_status print_summaries(const struct validate_collectives *c, FILE *to)
 
 dt_status validate_collectives_print(const struct validate_collectives *c, FILE *to)
 {
-    static const char *const titles[] = {"MiB", "nodes", "GPUs", "measured\nGB/s", "predicted\nGB/s", "error\n%"};
     struct table *t = table_create();
     table_column(t, TABLE_LEFT, "collective");
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        table_column(t, TABLE_RIGHT | (i < 3 ? 0 : TABLE_STAYS), "%s", titles[i]);
+    table_columns(t, TABLE_RIGHT, "MiB", "nodes", "GPUs");
+    table_columns(t, TABLE_RIGHT | TABLE_STAYS, "measured\nGB/s", "predicted\nGB/s", "error\n%");
     print_rows(c, t);
     dt_status status = table_end(t, to);
     return status == DT_OK ? print_summaries(c, to) : status;

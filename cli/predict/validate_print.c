@@ -120,8 +120,7 @@ static void pair_cells(struct table *t, double measured, double predicted, const
 static void add_pair_columns(struct table *t, const char *what, const struct unit *unit)
 {
     table_column(t, TABLE_RIGHT | TABLE_STAYS, "%s %s:\nmeasured", what, unit->name);
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "\npredicted");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "\nerror %%");
+    table_columns(t, TABLE_RIGHT | TABLE_STAYS, "\npredicted", "\nerror %");
 }
 
 /* Print measured and predicted values, a line for each predicted record. */

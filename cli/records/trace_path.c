@@ -270,11 +270,9 @@ static void describe(const struct span *s, char what[WORDS_BYTES])
 
 static dt_status print_sums(struct sums *sums, const char *first, double all_us, FILE *to)
 {
-    static const char *const titles[] = {"rank", "ms", "%", "pieces"};
     struct table *table = table_create();
     table_column(table, TABLE_LEFT | TABLE_STAYS, "%s", first);
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        table_column(table, TABLE_RIGHT | TABLE_STAYS, "%s", titles[i]);
+    table_columns(table, TABLE_RIGHT | TABLE_STAYS, "rank", "ms", "%", "pieces");
     qsort(sums->all, (size_t)sums->count, sizeof *sums->all, by_time);
     struct sum rest = {.rank = NONE};
     for (int i = ROWS; i < sums->count; i++) {

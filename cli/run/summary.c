@@ -14,8 +14,7 @@ dt_status summary_print_planned(const struct sweep *s, FILE *to)
         table_column(t, c == 1 || c == 2 || c == 5 ? TABLE_LEFT : TABLE_RIGHT, "%s", titles[c]);
     for (int c = 0; c < s->columns.count; c++)
         table_column(t, TABLE_RIGHT, "%s", experiment_key_title(s->columns.fields[c]->path));
-    table_column(t, TABLE_LEFT, "config hash");
-    table_column(t, TABLE_LEFT, "");
+    table_columns(t, TABLE_LEFT, "config hash", "");
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = sweep_experiment(s, i);
         if (s->outcomes[i].elsewhere)

@@ -114,6 +114,12 @@ void table_column(struct table *table, int flags, const char *title, ...)
     table->columns[table->column_count++].flags = flags;
 }
 
+void table_columns_of(struct table *table, int flags, const char *const *titles)
+{
+    for (; *titles; titles++)
+        table_column(table, flags, "%s", *titles);
+}
+
 void table_heading(struct table *table, const char *format, ...)
 {
     char text[1024];

@@ -308,6 +308,9 @@ void table_destroy(struct table *table); /* takes NULL */
 
 /* All columns come before the first row. A title of two lines ("step\nms") takes two lines. */
 void table_column(struct table *table, int flags, const char *title, ...) __attribute__((format(printf, 3, 4)));
+/* Several columns with the same flags. */
+#define table_columns(table, flags, ...) table_columns_of(table, flags, (const char *const[]){__VA_ARGS__, NULL})
+void table_columns_of(struct table *table, int flags, const char *const *titles); /* the last is NULL */
 /* Set the text above the table. */
 void table_heading(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The next cell: row by row, all columns of each. Its text is made printable (lib/base/text.h). */
