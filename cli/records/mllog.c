@@ -1,4 +1,12 @@
-#include "cli/records/mllog.h"
+/* A run in MLPerf's log format, for programs that read it: a line for each event, ":::MLLOG " and
+ * an object.
+ *
+ * Keys are those of mlperf_logging 6.1 (mllog/constants.py). A record has no time for each event,
+ * so times are derived: the run begins at the record's start time, training begins startup_s later,
+ * warm-up steps take the median time, and timed steps follow each other. There is no evaluation,
+ * and the submitter is unknown, so the compliance checker reports eval_accuracy, eval_samples and
+ * submission_* as missing. */
+#include "cli/records/show_parts.h"
 
 #include "lib/config/json.h"
 #include "lib/config/words.h"

@@ -52,3 +52,7 @@ bool show_is_simulated(const struct show *s, int line);
 
 /* Write the lines in the format of the options. Errors: as show_print. */
 dt_status show_write(const struct show *s, FILE *to);
+
+/* Print the log of a record (mllog.c). Errors: DT_ERR_INVALID for a record without a start time,
+ * DT_ERR_HOST_MEMORY. */
+dt_status mllog_print(const struct cJSON *record, FILE *to);

@@ -1,7 +1,6 @@
 /* The lines and columns of a show, as a table or for other programs. */
 #include "cli/records/show_parts.h"
 
-#include "cli/records/mllog.h"
 #include "lib/base/text.h"
 #include "lib/config/json.h"
 
