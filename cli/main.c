@@ -12,12 +12,9 @@ static int run_generate(int argc, char **argv);
 static int run_pages(int argc, char **argv);
 static int run_complete(int argc, char **argv);
 
-struct help_options {
-    const char *command;
-};
-
-struct pages_options {
-    const char *folder;
+/* The arguments of the commands here: at most one. */
+struct arguments {
+    const char *first;
 };
 
 static const struct command command_help = {
@@ -25,7 +22,7 @@ static const struct command command_help = {
     .summary = "help on dtbench or on a command",
     .usage = "[COMMAND]",
     .description = "Prints the help of COMMAND, or of dtbench.",
-    .argument = {"command", OPTION_TEXT, offsetof(struct help_options, command)},
+    .argument = {"command", OPTION_TEXT, offsetof(struct arguments, first)},
     .run = run_help,
 };
 
@@ -34,7 +31,7 @@ static const struct command command_generate = {
     .summary = "files that are made from dtbench's tables, for scripts/generate",
     .usage = "WHAT",
     .description = "Prints a file of the source tree, or a part of one, that is made from dtbench's tables. scripts/generate calls it.",
-    .argument = {"name of a file", OPTION_TEXT, offsetof(struct help_options, command)},
+    .argument = {"name of a file", OPTION_TEXT, offsetof(struct arguments, first)},
     .run = run_generate,
     .hidden = true,
 };
@@ -44,7 +41,7 @@ static const struct command command_pages = {
     .summary = "the manual pages of the commands, for the build",
     .usage = "FOLDER",
     .description = "Writes the manual page of each command into FOLDER.",
-    .argument = {"folder", OPTION_TEXT, offsetof(struct pages_options, folder)},
+    .argument = {"folder", OPTION_TEXT, offsetof(struct arguments, first)},
     .run = run_pages,
     .hidden = true,
 };
@@ -120,38 +117,38 @@ static void print_help(void)
 
 static int run_help(int argc, char **argv)
 {
-    struct help_options o = {0};
+    struct arguments o = {0};
     int code;
     if (!options_begin(&command_help, argc, argv, &o, NULL, &code))
         return code;
-    if (!o.command) {
+    if (!o.first) {
         print_help();
         return EXIT_CODE_OK;
     }
-    const struct command *command = find_command(o.command);
+    const struct command *command = find_command(o.first);
     if (!command || command->hidden)
-        return unknown_command(o.command);
+        return unknown_command(o.first);
     options_print_help(command, stdout);
     return EXIT_CODE_OK;
 }
 
 static int run_generate(int argc, char **argv)
 {
-    struct help_options o = {0};
+    struct arguments o = {0};
     int code;
     if (!options_begin(&command_generate, argc, argv, &o, NULL, &code))
         return code;
-    dt_status status = generate(o.command ? o.command : "", commands, stdout);
+    dt_status status = generate(o.first ? o.first : "", commands, stdout);
     return status == DT_OK ? EXIT_CODE_OK : report_failure("generate", status == DT_ERR_INVALID ? EXIT_CODE_USAGE : EXIT_CODE_OTHER);
 }
 
 static int run_pages(int argc, char **argv)
 {
-    struct pages_options o = {0};
+    struct arguments o = {0};
     int code;
     if (!options_begin(&command_pages, argc, argv, &o, NULL, &code))
         return code;
-    return generate_pages(o.folder ? o.folder : ".", commands) == DT_OK ? EXIT_CODE_OK : report_failure("pages", EXIT_CODE_OUTPUT);
+    return generate_pages(o.first ? o.first : ".", commands) == DT_OK ? EXIT_CODE_OK : report_failure("pages", EXIT_CODE_OUTPUT);
 }
 
 static int run_complete(int argc, char **argv)

@@ -40,20 +40,16 @@ static dt_status add_model(struct table *t, const struct dt_model_preset *preset
 
 static dt_status print_models_of(const struct dt_model_family *family)
 {
-    struct table *t = table_create();
+    DT_DESTROYED(table_destroy) struct table *t = table_create();
     table_column(t, TABLE_LEFT, "model");
     for (int i = 0; i < family->first_keys; i++)
         table_column(t, TABLE_RIGHT, "%s", family->titles[i]);
     table_column(t, TABLE_RIGHT, "parameters");
     table_column(t, TABLE_RIGHT, "GFLOP\n/%s", family->unit);
     table_column(t, TABLE_RIGHT, "state\nGiB");
-    dt_status status = DT_OK;
     for (const struct dt_model_preset *preset = family->presets; preset->name; preset++)
-        DT_THEN(status, add_model(t, preset, family));
-    if (status == DT_OK)
-        return table_end(t, stdout);
-    table_destroy(t);
-    return status;
+        DT_TRY(add_model(t, preset, family));
+    return table_print(t, stdout);
 }
 
 static dt_status print_models(void)
@@ -258,10 +254,12 @@ static dt_status add_profile(struct table *t, const char *path, const char *name
     return DT_OK;
 }
 
-/* Add a row for each file of the folder, under the name that a config uses. */
-static dt_status add_files(struct table *t, const char *folder, dt_status (*add)(struct table *t, const char *path, const char *name))
+/* Print a row for each file of the folder, under the name that a config uses, and destroy the
+ * table. */
+static dt_status print_files(struct table *table, const char *folder, dt_status (*add)(struct table *t, const char *path, const char *name))
 {
     char path[PATH_MAX], name[NAME_MAX + 1];
+    DT_DESTROYED(table_destroy) struct table *t = table;
     DT_ENDED(globfree) glob_t found = {0};
     DT_TRY(dt_find_data_file(folder, NULL, path, sizeof path));
     DT_FREED char *pattern = glob_pattern(path, "/*.json");
@@ -272,16 +270,7 @@ static dt_status add_files(struct table *t, const char *folder, dt_status (*add)
         snprintf(name, sizeof name, "%.*s", (int)(strlen(base) - strlen(".json")), base);
         DT_TRY(add(t, found.gl_pathv[i], name));
     }
-    return DT_OK;
-}
-
-static dt_status print_files(struct table *t, const char *folder, dt_status (*add)(struct table *t, const char *path, const char *name))
-{
-    dt_status status = add_files(t, folder, add);
-    if (status == DT_OK)
-        return table_end(t, stdout);
-    table_destroy(t);
-    return status;
+    return table_print(t, stdout);
 }
 
 static dt_status print_clusters(void)

@@ -136,7 +136,7 @@ static void show_progress(void *context, const struct search_progress *progress)
 static dt_status write_record(const struct progress_watch *w, struct dt_record_file *records, const struct experiment *e, dt_status status,
                               const char *error, const struct measure_result *result)
 {
-    struct report report;
+    DT_ENDED(report_finish) struct report report = {0};
     struct experiment complete = *e;
     DT_FREED char *line = NULL;
     DT_TRY(experiment_resolve(&complete, NULL, "dtbench plan"));
@@ -147,7 +147,6 @@ static dt_status write_record(const struct progress_watch *w, struct dt_record_f
     report_end(&report, status, error);
     dt_status written = report_record(&report, &complete, &line);
     report.result = (struct measure_result){0};
-    report_finish(&report);
     DT_TRY(written);
     return dt_record_append(records, line);
 }

@@ -164,15 +164,6 @@ static dt_status set_workload(const struct planner_arguments *a, enum dt_dtype d
     return DT_OK;
 }
 
-static dt_status set_slow(const struct planner_arguments *a, struct sets *s)
-{
-    struct slow_sets slow;
-    DT_TRY(config_slow_sets(a->slow, &slow));
-    for (int i = 0; i < slow.count; i++)
-        set(s, "%s", slow.texts[i]);
-    return DT_OK;
-}
-
 static dt_status read_base(const struct planner_arguments *a, const struct sets *s, struct experiment *out)
 {
     DT_DESTROYED(experiment_list_destroy) struct experiment_list *experiments = NULL;
@@ -267,7 +258,10 @@ static dt_status make_base(const struct planner_arguments *a, struct sets *s, st
     DT_TRY(set_common(a, usual_dtype(c), s));
     set(s, "world_size=%d", gpus);
     set(s, "paradigm=\"%s\"", gpus > 1 ? "ddp" : "none");
-    DT_TRY(set_slow(a, s));
+    struct slow_sets slow;
+    DT_TRY(config_slow_sets(a->slow, &slow));
+    for (int i = 0; i < slow.count; i++)
+        set(s, "%s", slow.texts[i]);
     return read_base(a, s, &p->base);
 }
 

@@ -119,7 +119,7 @@ struct sweep_identity {
     int *index;  /* [experiments] index of each among the different ones, in the sweep's order; owned */
 };
 
-/* Errors: DT_ERR_HOST_MEMORY. */
+/* Owner of *identity, also after a failure: the caller. Errors: DT_ERR_HOST_MEMORY. */
 dt_status sweep_identity_init(struct sweep_identity *identity, const struct experiment_list *experiments);
 void sweep_identity_finish(struct sweep_identity *identity);
 

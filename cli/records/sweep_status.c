@@ -28,10 +28,7 @@ dt_status sweep_identity_init(struct sweep_identity *identity, const struct expe
     DT_FREED struct dt_place *places = malloc((size_t)count * sizeof *places);
     DT_FREED char *hashes = malloc((size_t)count * HASH_DIGITS + 1);
     *identity = (struct sweep_identity){.index = malloc((size_t)count * sizeof *identity->index)};
-    if (!places || !hashes || !identity->index) {
-        sweep_identity_finish(identity);
-        return dt_fail(DT_ERR_HOST_MEMORY, "no memory for a sweep of %d experiments", count);
-    }
+    DT_TRY(dt_allocated(places && hashes && identity->index, "no memory for a sweep of %d experiments", count));
     for (int i = 0; i < count; i++) {
         const char *hash = experiments->all[i].hash;
         places[i] = (struct dt_place){dt_hash_fnv1a(hash, HASH_DIGITS), i};

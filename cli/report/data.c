@@ -52,11 +52,6 @@ static void put_value(const struct results *r, int row, int column, FILE *to)
 
 /* ---- which columns ---- */
 
-static bool is_leaf(const struct results *r, int column)
-{
-    return results_has_values(r, column);
-}
-
 /* Write a key that is not a metric: its different values, and for each line the number of its
  * value. */
 static dt_status put_key(const struct result_lines *l, int column, bool config, bool usual, const char *before, FILE *to)
@@ -181,7 +176,7 @@ static void put_constants(const struct result_lines *l, FILE *to)
     const char *before = "";
     fputs(",\"constant\":{", to);
     for (int c = 0; c < results_columns(r); c++) {
-        if (results_part(r, c) != RESULT_OF_CONFIG || !is_leaf(r, c) || result_lines_differ(l, c, true))
+        if (results_part(r, c) != RESULT_OF_CONFIG || !results_has_values(r, c) || result_lines_differ(l, c, true))
             continue;
         fprintf(to, "%s\"%s\":", before, results_name(r, c));
         put_value(r, result_line_row(l, 0), c, to);
@@ -190,7 +185,7 @@ static void put_constants(const struct result_lines *l, FILE *to)
     fputs("},\"order\":[", to);
     before = "";
     for (int c = 0; c < results_columns(r); c++) {
-        if (results_part(r, c) != RESULT_OF_CONFIG || !is_leaf(r, c))
+        if (results_part(r, c) != RESULT_OF_CONFIG || !results_has_values(r, c))
             continue;
         fprintf(to, "%s\"%s\"", before, results_name(r, c));
         before = ",";
@@ -206,11 +201,11 @@ static void put_keys(const struct result_lines *l, FILE *to)
     enum { MOST = 64 };
     int paradigm = results_find(r, "paradigm"), shown[MOST], count = 0;
     for (int c = 0; c < results_columns(r) && count < MOST; c++)
-        if (results_part(r, c) == RESULT_OF_CONFIG && is_leaf(r, c) && result_lines_differ(l, c, false))
+        if (results_part(r, c) == RESULT_OF_CONFIG && results_has_values(r, c) && result_lines_differ(l, c, false))
             shown[count++] = c;
     fputs(",\"keys\":[", to);
     for (int c = 0; c < results_columns(r); c++) {
-        if (results_part(r, c) != RESULT_OF_CONFIG || !is_leaf(r, c) || (!result_lines_differ(l, c, true) && c != paradigm))
+        if (results_part(r, c) != RESULT_OF_CONFIG || !results_has_values(r, c) || (!result_lines_differ(l, c, true) && c != paradigm))
             continue;
         bool differs = result_lines_differ(l, c, false), alone = !differs && result_lines_tell_apart(l, c, shown, count);
         if (alone && count < MOST)
@@ -220,7 +215,7 @@ static void put_keys(const struct result_lines *l, FILE *to)
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         int column = results_find(r, others[i]);
-        if (column < 0 || !is_leaf(r, column))
+        if (column < 0 || !results_has_values(r, column))
             continue;
         (void)put_key(l, column, false, true, before, to);
         before = ",";
@@ -228,7 +223,7 @@ static void put_keys(const struct result_lines *l, FILE *to)
     fputs("],\"metrics\":[", to);
     before = "";
     for (int c = 0; c < results_columns(r); c++) {
-        if (results_part(r, c) != RESULT_OF_METRICS || !is_leaf(r, c))
+        if (results_part(r, c) != RESULT_OF_METRICS || !results_has_values(r, c))
             continue;
         put_metric(l, c, before, to);
         before = ",";

@@ -21,17 +21,13 @@ dt_status report_pack(const char *text, size_t bytes, char **out, bool *packed)
 {
     uLongf count = compressBound(bytes);
     DT_FREED unsigned char *small = malloc(count);
-    char *base64 = NULL;
-    dt_status status = dt_allocated(small, "no memory for a report's data");
-    if (status == DT_OK && compress2(small, &count, (const unsigned char *)text, bytes, Z_BEST_COMPRESSION) != Z_OK)
-        status = dt_fail(DT_ERR_HOST_MEMORY, "no memory to pack a report's data");
-    if (status == DT_OK) {
-        base64 = malloc((count + 2) / 3 * 4 + 1);
-        status = dt_allocated(base64, "no memory for a report's data");
-    }
-    if (status == DT_OK)
-        put_base64(small, count, base64);
-    *out = base64;
+    *out = NULL;
     *packed = true;
-    return status;
+    DT_TRY(dt_allocated(small, "no memory for a report's data"));
+    if (compress2(small, &count, (const unsigned char *)text, bytes, Z_BEST_COMPRESSION) != Z_OK)
+        return dt_fail(DT_ERR_HOST_MEMORY, "no memory to pack a report's data");
+    *out = malloc((count + 2) / 3 * 4 + 1);
+    DT_TRY(dt_allocated(*out, "no memory for a report's data"));
+    put_base64(small, count, *out);
+    return DT_OK;
 }

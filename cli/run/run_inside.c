@@ -338,16 +338,14 @@ dt_status run_inside_gather(const struct experiment *experiment, const struct dt
                             size_t bytes, void *all)
 {
     struct experiment quick = *experiment;
-    struct report report;
+    DT_ENDED(report_finish) struct report report = {0};
     const struct dt_device_kind *kind;
     quick.timeout.init_s = quick.timeout.step_s = patience_s;
     DT_TRY(device_choose(experiment, &kind));
     if (strcmp(dt_comm_backend_for(kind, place->size), "nccl") == 0)
         return gather_over_tcp(place, patience_s, mine, bytes, all);
     report_init(&report);
-    dt_status status = gather_over_mpi(&quick, place, mine, bytes, all, &report);
-    report_finish(&report);
-    return status;
+    return gather_over_mpi(&quick, place, mine, bytes, all, &report);
 }
 
 dt_status run_inside_agree(const struct experiment *experiment, const struct dt_world *place, double patience_s, int *number)

@@ -305,6 +305,7 @@ enum table_column {
 /* Owner: the caller. If memory runs out in any call, table_print reports it. */
 struct table *table_create(void);
 void table_destroy(struct table *table); /* takes NULL */
+DT_DESTROYS(table_destroy, struct table)
 
 /* All columns come before the first row. A title of two lines ("step\nms") takes two lines. */
 void table_column(struct table *table, int flags, const char *title, ...) __attribute__((format(printf, 3, 4)));
