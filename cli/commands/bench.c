@@ -36,11 +36,6 @@ struct command_options {
 
 /* ---- options ---- */
 
-static const char *kind_choice(int index)
-{
-    return dt_sim_measured_kind_name(index);
-}
-
 static const char *device_choice_name(int index)
 {
     const struct dt_device_kind *kind = dt_device_kind_at(index);
@@ -50,7 +45,7 @@ static const char *device_choice_name(int index)
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
-    {"collective", 'c', OPTION_TEXT, AT(kinds), "LIST", kind_choice,
+    {"collective", 'c', OPTION_TEXT, AT(kinds), "LIST", dt_sim_measured_kind_name,
      "which collectives, comma-separated; default: " DEFAULT_KINDS ". They are"},
     {"bytes", 'b', OPTION_TEXT, AT(bytes), "SIZES", NULL,
      "sizes of a rank's whole buffer: a list (4K,1M), or FIRST:LAST:FACTOR; K, M and G are powers of two. Default: " DEFAULT_BYTES},
@@ -111,7 +106,7 @@ static dt_status check_options(void *options_read)
         return dt_fail(DT_ERR_INVALID, "--device %.40s: expected cpu, cuda or sim", device);
     snprintf(o->request.device, sizeof o->request.device, "%s", device);
     b->product = o->product;
-    DT_TRY(options_read_words("collective", o->kinds ? o->kinds : DEFAULT_KINDS, kind_choice, b->kinds));
+    DT_TRY(options_read_words("collective", o->kinds ? o->kinds : DEFAULT_KINDS, dt_sim_measured_kind_name, b->kinds));
     DT_TRY(read_sizes(o->bytes ? o->bytes : DEFAULT_BYTES, b));
     b->stride = 1;
     DT_TRY(options_read_count("ranks", o->ranks, MOST_RANKS, &o->world));

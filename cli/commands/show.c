@@ -11,11 +11,6 @@ struct command_options {
     struct show_options show;
 };
 
-static const char *format_choice(int index)
-{
-    return show_format_name((enum show_format)index);
-}
-
 #define AT(member) offsetof(struct command_options, member)
 
 static const struct option_row options[] = {
@@ -26,7 +21,7 @@ static const struct option_row options[] = {
     {"columns", 'c', OPTION_TEXT, AT(show.columns), "KEYS", NULL, "these columns instead of the usual ones, comma-separated"},
     {"best", 'b', OPTION_TEXT, AT(show.best), "KEYS", NULL,
      "for each value of these keys, comma-separated: the fastest experiment that is ok, and its lead over the next"},
-    {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", format_choice,
+    {"format", 'f', OPTION_TEXT, AT(format), "FORMAT", show_format_name,
      "how the result is printed; default: table. mllog is MLPerf's log, for one run. The formats are"},
     {0},
 };
@@ -35,7 +30,7 @@ static dt_status check_options(void *options_read)
 {
     struct command_options *o = options_read;
     int format = SHOW_TABLE;
-    DT_TRY(options_read_choice("format", o->format, format_choice, &format));
+    DT_TRY(options_read_choice("format", o->format, show_format_name, &format));
     o->show.format = (enum show_format)format;
     return DT_OK;
 }

@@ -144,8 +144,10 @@ struct change {
     int nodes;
 };
 
-static bool same_mesh(const struct experiment *a, const struct experiment *b)
+/* Has the experiment the mesh of the one at `what`? */
+static bool is_like(const void *what, const struct experiment *b)
 {
+    const struct experiment *a = what;
     struct mesh_shape left = a->strategy.mesh, right = b->strategy.mesh;
     bool same = a->paradigm == b->paradigm;
     for (int axis = 0; axis < MESH_REPLICA; axis++)
@@ -154,14 +156,9 @@ static bool same_mesh(const struct experiment *a, const struct experiment *b)
     return same && left.size[MESH_PIPELINE] == right.size[MESH_PIPELINE];
 }
 
-static bool is_like(const void *what, const struct experiment *e)
-{
-    return same_mesh(what, e);
-}
-
 static bool is_unlike(const void *what, const struct experiment *e)
 {
-    return !same_mesh(what, e);
+    return !is_like(what, e);
 }
 
 /* The search under one changed condition. */

@@ -22,7 +22,7 @@ static int choose_places(const struct planner *p, int count, struct measured_run
     bool chosen[MEASURED_MOST] = {false}; /* only the plan's first candidates may fill up the number */
     int found = 0;
     for (int place = 0; place < p->result.ranked && found < count; place++) {
-        if (found > 0 && why_margin(p, place) < why_margin(p, runs[found - 1].place) + APART)
+        if (found > 0 && why_margin(p, 0, place) < why_margin(p, 0, runs[found - 1].place) + APART)
             continue;
         runs[found++].place = place;
         if (place < MEASURED_MOST)

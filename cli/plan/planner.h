@@ -142,10 +142,10 @@ void why_slow(const struct planner *planner, struct why *out);
  * were never measured. */
 void why_trusted(const struct planner *planner, struct why *out);
 
-/* How much less the candidate at `place` scores than the best (0.03: 3 %), and whether that exceeds
- * the predictions' errors. */
-double why_margin(const struct planner *planner, int place);
-bool why_margin_tells(const struct planner *planner, int place);
+/* How much less the candidate at `place` scores than the better one at `better` (0.03: 3 %), and
+ * whether that exceeds the predictions' errors. */
+double why_margin(const struct planner *planner, int better, int place);
+bool why_margin_tells(const struct planner *planner, int better, int place);
 
 /* An upper bound on the tokens a second of all candidates that were too slow, of a paradigm or of
  * all (-1). 0: none was too slow. */

@@ -50,8 +50,8 @@ static dt_status add_plan(cJSON **array, const struct planner *p, int place)
                                          o->host_peak_bytes, o->step_s, o->step.forward_s, o->step.backward_s, o->step.optimizer_s,
                                          o->step.exposed_comm_s, o->step.bubble_s, o->step.host_s, hours,
                                          e.world_size / o->units_per_s * 1e9 / 3600, planner_training_s(p, place, p->tokens) / 3600,
-                                         why_alike(p, place), joules, planner_joules_per_token(p, place), why_margin(p, place),
-                                         (bool)(place > 0 && why_margin_tells(p, place)), c.error, c.eight, c.unseen, c.measured,
+                                         why_alike(p, place), joules, planner_joules_per_token(p, place), why_margin(p, 0, place),
+                                         (bool)(place > 0 && why_margin_tells(p, 0, place)), c.error, c.eight, c.unseen, c.measured,
                                          planner_slow_cost(p, place), lines_as_json(&why)));
     return DT_OK;
 }

@@ -50,10 +50,10 @@ static void print_heading(const struct planner *p, FILE *to)
 
 static void margin_cell(struct table *t, const struct planner *p, int place)
 {
-    double margin = why_margin(p, place);
+    double margin = why_margin(p, 0, place);
     if (place == 0)
         table_cell(t, p->result.best_proved ? "best" : "best so far");
-    else if (!why_margin_tells(p, place))
+    else if (!why_margin_tells(p, 0, place))
         table_cell(t, "none (%.1f %%)", 100 * margin);
     else
         table_cell(t, "%.1f %%", 100 * margin);

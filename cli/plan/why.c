@@ -22,34 +22,22 @@ static int percent(double part, double whole)
     return (int)lround(100 * part / whole);
 }
 
-/* How much less the candidate at `place` scores than the better one at `better`, and whether that
- * exceeds the predictions' errors. */
-static double margin_to(const struct planner *p, int better, int place)
+double why_margin(const struct planner *p, int better, int place)
 {
     return 1 - planner_score(p, better) / planner_score(p, place);
 }
 
-static bool margin_tells(const struct planner *p, int better, int place)
+bool why_margin_tells(const struct planner *p, int better, int place)
 {
     struct experiment first = planner_candidate(p, better), other = planner_candidate(p, place);
-    return margin_to(p, better, place) > planner_noise(p, &first, &other);
-}
-
-double why_margin(const struct planner *p, int place)
-{
-    return margin_to(p, 0, place);
-}
-
-bool why_margin_tells(const struct planner *p, int place)
-{
-    return margin_tells(p, 0, place);
+    return why_margin(p, better, place) > planner_noise(p, &first, &other);
 }
 
 int why_alike(const struct planner *p, int place)
 {
     int alike = 0;
     for (int other = p->result.kinds; other < p->result.ranked; other++)
-        alike += planner_outcome(p, other)->kind == planner_outcome(p, place)->kind && !margin_tells(p, place, other);
+        alike += planner_outcome(p, other)->kind == planner_outcome(p, place)->kind && !why_margin_tells(p, place, other);
     return alike;
 }
 
@@ -216,8 +204,8 @@ static void say_slower(struct why *w, const struct planner *p, int paradigm, int
     struct experiment e = planner_candidate(p, place);
     strategy_describe(&e, strategy);
     why_say(w, "%s: %s %ss/s at best (%s, batch %g), %d %% worse; a step of %.3g s: %s", paradigm_of((enum paradigm_kind)paradigm)->title,
-            format_number(o->units_per_s, rate), e.model.family->unit, strategy, e.batch_size, percent(why_margin(p, place), 1), o->step_s,
-            describe_parts(o, parts));
+            format_number(o->units_per_s, rate), e.model.family->unit, strategy, e.batch_size, percent(why_margin(p, 0, place), 1),
+            o->step_s, describe_parts(o, parts));
 }
 
 double why_too_slow(const struct planner *p, int paradigm)
@@ -352,7 +340,7 @@ static void say_unseen(struct why *w, const struct planner *p, const struct expe
         return;
     say_interval(w, p, first, " with software that the profile was not fitted to", unseen);
     for (int place = 1; place < shown; place++)
-        if (why_margin(p, place) > unseen)
+        if (why_margin(p, 0, place) > unseen)
             dt_append(told, sizeof told, ", ", "%d", place + 1);
     snprintf(how, sizeof how, "more than %.0f %%", 100 * unseen);
     if (shown < 2 || p->options.objective == SEARCH_MEMORY)
@@ -376,7 +364,7 @@ void why_trusted(const struct planner *p, struct why *out)
             say_error(out, p, &e);
         said[e.paradigm] = true;
         if (place > 0)
-            dt_append(why_margin_tells(p, place) ? told : alike, WHY_BYTES, ", ", "%d", place + 1);
+            dt_append(why_margin_tells(p, 0, place) ? told : alike, WHY_BYTES, ", ", "%d", place + 1);
     }
     struct confidence c = confidence_of(&first, &p->machine);
     if (c.eight != c.unseen) /* a general profile's runs are all of software that its fit had not seen */

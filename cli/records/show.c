@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *show_format_name(enum show_format format)
+const char *show_format_name(int format)
 {
     static const char *const names[] = {
         [SHOW_TABLE] = "table", [SHOW_CSV] = "csv", [SHOW_JSON] = "json", [SHOW_MARKDOWN] = "markdown", [SHOW_MLLOG] = "mllog"};

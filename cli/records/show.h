@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 enum show_format { SHOW_TABLE, SHOW_CSV, SHOW_JSON, SHOW_MARKDOWN, SHOW_MLLOG, SHOW_FORMATS };
-const char *show_format_name(enum show_format format);
+const char *show_format_name(int format); /* NULL past the last */
 
 struct show_options {
     const char *columns; /* names, comma-separated; NULL: the keys that distinguish the experiments, and the columns of a run's table */

@@ -353,15 +353,10 @@ static void print_picture(const struct picture *p, FILE *to)
           to);
 }
 
-static int rank_count(const struct trace_spans *t)
-{
-    return t->spans[t->count - 1].rank + 1;
-}
-
 dt_status trace_path_print(const struct trace_spans *t, int width, FILE *to)
 {
     struct sums sums = {0};
-    struct picture picture = {.width = width > 30 ? width - 10 : 20, .ranks = rank_count(t)};
+    struct picture picture = {.width = width > 30 ? width - 10 : 20, .ranks = t->spans[t->count - 1].rank + 1};
     char number[FORMAT_BYTES];
     for (int i = 0; i < t->count; i++)
         picture.end_us = fmax(picture.end_us, t->spans[i].end_us);

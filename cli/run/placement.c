@@ -235,16 +235,11 @@ dt_status rendezvous_check(struct sweep *s, enum exit_code *code)
     return *code == EXIT_CODE_OK ? check_placement(s, all, bytes) : DT_OK;
 }
 
-/* Does any of the experiments have ranks that meet over TCP? */
-static bool meets_over_tcp(const struct sweep *s)
-{
-    return s->inside && s->world.size > 1 && needs_gpus(s);
-}
-
 void rendezvous_note_secret(struct sweep *s)
 {
     struct dt_secret secret;
-    if (!meets_over_tcp(s) || dt_secret_of_job(&s->world, &secret) < 0 || secret.source != DT_SECRET_FROM_NOTHING)
+    bool over_tcp = s->inside && s->world.size > 1 && needs_gpus(s);
+    if (!over_tcp || dt_secret_of_job(&s->world, &secret) < 0 || secret.source != DT_SECRET_FROM_NOTHING)
         return; /* an error in a variable is reported when the ranks meet */
     progress_note(&s->progress, "no secret keeps others out where the ranks meet (%s): set " DT_SECRET_VARIABLE " to one text on all nodes",
                   secret.missing);
