@@ -22,7 +22,7 @@ static const struct command command_help = {
     .summary = "help on dtbench or on a command",
     .usage = "[COMMAND]",
     .description = "Prints the help of COMMAND, or of dtbench.",
-    .argument = {"command", OPTION_TEXT, offsetof(struct arguments, first)},
+    .argument = {"command", OPTION_TEXT, offsetof(struct arguments, first), NULL},
     .run = run_help,
 };
 
@@ -31,7 +31,7 @@ static const struct command command_generate = {
     .summary = "files that are made from dtbench's tables, for scripts/generate",
     .usage = "WHAT",
     .description = "Prints a file of the source tree, or a part of one, that is made from dtbench's tables. scripts/generate calls it.",
-    .argument = {"name of a file", OPTION_TEXT, offsetof(struct arguments, first)},
+    .argument = {"name of a file", OPTION_TEXT, offsetof(struct arguments, first), NULL},
     .run = run_generate,
     .hidden = true,
 };
@@ -41,7 +41,7 @@ static const struct command command_pages = {
     .summary = "the manual pages of the commands, for the build",
     .usage = "FOLDER",
     .description = "Writes the manual page of each command into FOLDER.",
-    .argument = {"folder", OPTION_TEXT, offsetof(struct arguments, first)},
+    .argument = {"folder", OPTION_TEXT, offsetof(struct arguments, first), NULL},
     .run = run_pages,
     .hidden = true,
 };

@@ -454,6 +454,6 @@ const struct command command_check = {
         "for. "
         "A config that is wrong gives one line and exit code 3; an experiment that would run out of memory exit code 5, as its run would.",
     .options = options,
-    .argument = {"config file", OPTION_TEXT, AT(config.file)},
+    .argument = {"config file", OPTION_TEXT, AT(config.file), NULL},
     .run = run,
 };

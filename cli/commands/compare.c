@@ -176,6 +176,6 @@ const struct command command_compare = {
                    "\n"
                    "On the same device and libraries losses must be equal bit by bit. The exit code is 8 after a regression.",
     .options = options,
-    .argument = {"records", OPTION_LIST, AT(records)},
+    .argument = {"records", OPTION_LIST, AT(records), NULL},
     .run = run,
 };

@@ -167,6 +167,6 @@ const struct command command_export = {
         "For transformers it writes the parameters of the checkpoint that --from names, in model.dtype: a folder of config.json and "
         "safetensors, which from_pretrained() reads, and --from, too.",
     .options = options,
-    .argument = {"config file", OPTION_TEXT, AT(config.file)},
+    .argument = {"config file", OPTION_TEXT, AT(config.file), NULL},
     .run = run,
 };

@@ -624,6 +624,6 @@ const struct command command_plan = {
         "and how far the predictions can be trusted. FILE is a config to start from. Needs no GPU. Ctrl-C ends the search with the best "
         "so far, and so does the time limit (--seconds).",
     .options = options,
-    .argument = {"config file", OPTION_LIST, AT(texts)},
+    .argument = {"config file", OPTION_LIST, AT(texts), NULL},
     .run = run,
 };

@@ -494,7 +494,7 @@ const struct command command_run = {
                    "\n"
                    "dtbench --config FILE is the same as dtbench run FILE.",
     .options = options,
-    .argument = {"config file", OPTION_TEXT, AT(config.file)},
+    .argument = {"config file", OPTION_TEXT, AT(config.file), NULL},
     .run = run,
     .exit_codes = true,
 };

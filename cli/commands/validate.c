@@ -127,6 +127,6 @@ const struct command command_validate = {
         "cluster's; rows that lack a value, name what is not known, give two different times or are no experiment of this version are "
         "skipped and counted with the reason. Needs no device, MPI or GPU.",
     .options = options,
-    .argument = {"file", OPTION_TEXT, AT(file)},
+    .argument = {"file", OPTION_TEXT, AT(file), NULL},
     .run = run,
 };
