@@ -20,7 +20,8 @@
 #define NEMO_NO_BEARING                                                                                                                    \
     " restore-from fsdp- use-scaled-init pre-process post-process persist- normalize-attention native-amp grad-div-ar bias- "              \
     "get-attention-mask apex- gradient-as-bucket reduce-amax gc-interval use-emha contiguous- param-sync-dtype "                           \
-    "grad-allreduce-chunk async-grad-allreduce megatron-amp"
+    "grad-allreduce-chunk async-grad-allreduce megatron-amp mcore-gpt apply-query-key-layer-scaling apply-rope-fusion "                    \
+    "gradient-accumulation-fusion"
 
 /* The YAML leaf `from`, in any section, becomes the flag `to`; its value becomes the flag's
  * value. */
@@ -62,6 +63,7 @@ static const struct dt_word nemo_names[] = {
     RENAMED("activations_checkpoint_num_layers", "recompute-num-layers"),
     RENAMED("fp8", "fp8-format", .values = DT_VALUES({"false", NULL}, {"true", "hybrid"})),
     RENAMED("ub_tp_comm_overlap", "tp-comm-overlap"),
+    DT_WORD("overlap_p2p_comm", NULL, NULL, DT_ONLY("true"), .why = "a pipeline's messages go beside its passes here"),
     RENAMED("native_amp_init_scale", "initial-loss-scale"),
     RENAMED("native_amp_growth_interval", "loss-scale-window"),
     DT_WORD("transformer_block_type", NULL, NULL, DT_ONLY("pre_ln"), .why = "dtbench's norms are before attention and MLP"),

@@ -347,6 +347,7 @@ model:
    num_attention_heads: 12, hidden_dropout: 0.1, attention_dropout: 0.1, ffn_dropout: 0.0, transformer_block_type: pre_ln, bias: true,
    activation: gelu, fsdp: false, fsdp_sharding_strategy: full, fp8: false, fp8_hybrid: true, use_flash_attention: false, transformer_engine: false,
    cpu_offloading: false, cpu_offloading_num_layers: 11, megatron_amp_O2: false, grad_allreduce_chunk_size_mb: 125, masked_softmax_fusion: true,
+   mcore_gpt: true, apply_query_key_layer_scaling: true, apply_rope_fusion: true, gradient_accumulation_fusion: true, overlap_p2p_comm: true,
    optim: {name: fused_adam, lr: 2e-4, sched: {name: CosineAnnealing}}}
 """
 
@@ -363,7 +364,7 @@ def test_nemos_example_says_what_it_means():
     said = imported("nemo.yaml", NEMO_EXAMPLE.replace("devices: 1", "devices: 4").replace("use_flash_attention: false", "use_flash_attention: true, context_parallel_size: 2"))
     has(said["config"], context__size=2, context__comm_type=None, world_size=4, batch_size=4)
     for old, new, text in (("fp8: false", "fp8: true, fp8_recipe: custom", "fp8-recipe"), ("cpu_offloading: false", "cpu_offloading: true", "cpu-offloading-num-layers: 11"),
-                           ("gelu", "squared-relu", "squared-relu"), ("pre_ln", "post_ln", "post_ln"), ("fused_adam", "lion", "lion"), ("precision: 16", "precision: transformer-engine", "trainer.precision: transformer-engine"),
+                           ("gelu", "squared-relu", "squared-relu"), ("p2p_comm: true", "p2p_comm: false", "beside its passes"), ("pre_ln", "post_ln", "post_ln"), ("fused_adam", "lion", "lion"), ("precision: 16", "precision: transformer-engine", "trainer.precision: transformer-engine"),
                            ("fused_adam", "distributed_fused_adam, dtype: bf16", "Adam's moments are fp32")):
         result = run("import", write("nemo.yaml", NEMO_EXAMPLE.replace(old, new)), code=CONFIG)
         check(any(line.startswith("unknown") and text in line for line in result.stderr.splitlines()), text, result.stderr)
