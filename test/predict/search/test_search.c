@@ -190,7 +190,7 @@ static void stages_that_share_cards(void)
         {"gcp_a2", "zb_v", "tensor-pipeline-data", "true", 4, 8, 4, 4, 0.58},
         {"gcp_a2_fast_socket", "zb_h1", "tensor-pipeline-data", "true", 4, 8, 2, 8, 0.68},
         {"dgx_a100", "1f1b", "tensor-pipeline-data", "true", 4, 8, 2, 4, 0.6},
-        {"dgx_a100", "1f1b", "tensor-pipeline-data", "false", 4, 8, 4, 8, 0.3}, /* whose profile divides messages */
+        {"omnipath_a100", "1f1b", "tensor-pipeline-data", "false", 4, 8, 8, 4, 0.3}, /* whose profile divides messages */
     };
     static const struct space_request request = {.max_batch = 1};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
