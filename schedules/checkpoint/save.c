@@ -224,19 +224,20 @@ static dt_status begin(const struct checkpoint_folder *f, const struct checkpoin
     return agree_on_folder(rank, f->path, steps, job->folder);
 }
 
-/* After a failure, remove what the ranks have written: it would fill the disk until the next
- * run. */
+/* After a failure, remove what the ranks have written: it would fill the disk until the next run.
+ * All ranks wait for that: a launcher ends the others when one has ended. */
 static dt_status end(struct dt_comm *world, const char *path, dt_status status)
 {
     struct checkpoint_index kept = {0};
     status = checkpoint_agree(world, status, DT_ERR_IO);
-    if (status == DT_OK || status == DT_ERR_COMM || dt_comm_rank(world) > 0)
+    if (status == DT_OK || status == DT_ERR_COMM)
         return status;
     char why[1024];
     snprintf(why, sizeof why, "%s", dt_error_message());
-    if (!checkpoint_exists(path) || checkpoint_index_read(path, &kept) == DT_OK)
+    if (dt_comm_rank(world) == 0 && (!checkpoint_exists(path) || checkpoint_index_read(path, &kept) == DT_OK))
         checkpoint_folder_clean(path, kept.folder);
     free(kept.bytes);
+    checkpoint_agree(world, DT_OK, DT_ERR_IO);
     return dt_fail(status, "%s", why);
 }
 
