@@ -244,9 +244,11 @@ static bool is_column(int column, const char *name)
     char unit[32], rest[128];
     const char *own = columns[column].unit;
     name = without_prefix(name);
-    if (is_named(name) || !own || !validate_unit_in(name, unit, sizeof unit, rest, sizeof rest) || !validate_is_unit_of(unit, own))
-        return has_name(column, name);
-    return has_name(column, rest) || is_called(rest, "throughput");
+    if (has_name(column, name))
+        return true;
+    if (!own || !validate_unit_in(name, unit, sizeof unit, rest, sizeof rest) || !validate_is_unit_of(unit, own))
+        return false;
+    return (has_name(column, rest) || is_called(rest, "throughput")) && !is_named(name);
 }
 
 /* Whether column i is a throughput whose fields have the unit of this column. */
