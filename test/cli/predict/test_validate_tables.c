@@ -127,66 +127,6 @@ static void words_of_strangers(void)
     validate_rows_finish(&rows);
 }
 
-/* The columns of NVIDIA's own tables. --set paradigm decides as a column would, so that a row with
- * stages keeps its micro-batches. */
-static void a_vendors_table(void)
-{
-    static const char *const text =
-        "Model,#-GPUs,Precision,GBS,MBS,Sequence Length,TP,PP,CP,VP,Tokens / sec / GPU,Model TFLOP / sec / GPU\n"
-        "LLAMA2-13B,16,FP8-CS,128,1,4096,1,4,1,10,8646,754\nLLAMA3-8B,8,FP8-MX,128,1,8192,1,1,2,1,12036,697\n"
-        "LLAMA3-8B,8,BF16,128,1,8192,1,1,2,1,8000,500\n";
-    static const char *const sets[] = {"paradigm=zero1", "fp8.gather=true", "activation=checkpoint"};
-    struct validate_system system = {.cluster = "clusters/dgx_h100.json", .sets = sets, .set_count = 1};
-    struct validate_rows rows;
-    char path[64];
-    CHECK_OK(read_text_for(&system, text, &rows, path));
-    const struct experiment *first = &rows.rows[0].experiment, *second = &rows.rows[1].experiment;
-    CHECK(!*rows.unused && rows.rows[0].outcome == VALIDATE_PREDICTED && rows.rows[1].outcome == VALIDATE_PREDICTED, "%s, %s, %s",
-          rows.unused, rows.rows[0].reason, rows.rows[1].reason);
-    CHECK(first->paradigm == PARADIGM_ZERO1 && first->pipeline.virtual_stages == 10 && first->pipeline.chunks == 32 &&
-              first->model.fp8 == DT_FP8_CURRENT && second->model.fp8 == DT_FP8_MXFP8,
-          "%s, %d parts, %d chunks", paradigm_name(first->paradigm), first->pipeline.virtual_stages, first->pipeline.chunks);
-    CHECK(fabs(rows.rows[0].measured_s - 128 * 4096.0 / (16 * 8646)) < 1e-9, "%g s", rows.rows[0].measured_s);
-    CHECK(rows.rows[0].fp8_open && rows.rows[0].recompute_open && !rows.rows[2].fp8_open, "the table does not say it");
-    validate_rows_finish(&rows);
-    system.set_count = 3;
-    CHECK_OK(read_text_for(&system, text, &rows, path));
-    CHECK(!rows.rows[0].fp8_open && !rows.rows[0].recompute_open && rows.rows[0].experiment.model.fp8_gather && !*rows.rows[2].reason,
-          "a row in BF16 is read without fp8.gather: %s", rows.rows[2].reason);
-    validate_rows_finish(&rows);
-}
-
-/* A later table: the ranks that share the model, mixtures of experts, and what no name tells. */
-static void a_vendors_later_table(void)
-{
-    static const struct {
-        const char *fields, *reason;
-        enum paradigm_kind paradigm;
-        int shards;
-    } known[] = {{"LLAMA3_8B,8,128,1,8192,8,1,1,1,n/a,1,16,14451", "", PARADIGM_FSDP, 0},
-                 {"LLAMA3_8B,16,256,1,8192,8,1,1,1,n/a,1,16,14451", "", PARADIGM_HSDP, 8},
-                 {"LLAMA3_8B,8,128,1,8192,8,1,1,2,n/a,1,32,14451", "", PARADIGM_FSDP, 0}, /* with the context ranks */
-                 {"LLAMA3_8B,8,128,1,8192,1,1,1,1,n/a,1,16,14451", "", PARADIGM_FSDP, 0}, /* yes */
-                 {"LLAMA3_8B,8,128,1,8192,0,1,1,1,n/a,1,16,14451", "", PARADIGM_DDP, 0},
-                 {"LLAMA3_8B,8,128,1,8192,0,1,1,1,n/a,1,8,14451", "GA 8 times dp times micro_batch is 64", PARADIGM_DDP, 0},
-                 {"GPT OSS 120B,64,512,4,4096,0,1,4,1,1,8,2,5630", "EP 8: dtbench has no mixture", PARADIGM_DDP, 0},
-                 {"Qwen3_30B_a3B,16,512,2,4096,0,1,2,1,24,1,32,5275", "model Qwen3_30B_a3B: dtbench has no mixture", PARADIGM_DDP, 0}};
-    enum { KNOWN = sizeof known / sizeof *known };
-    static const struct validate_system system = {.cluster = "clusters/dgx_h100.json"};
-    char table[2048] = "Model,#-GPUs,GBS,MBS,Sequence Length,FSDP,TP,PP,CP,VP,EP,GA,Tokens / sec / GPU\n", path[64];
-    struct validate_rows rows;
-    for (size_t i = 0; i < KNOWN; i++)
-        snprintf(table + strlen(table), sizeof table - strlen(table), "%s\n", known[i].fields);
-    CHECK_OK(read_text_for(&system, table, &rows, path));
-    for (size_t i = 0; i < KNOWN; i++)
-        CHECK(strncmp(rows.rows[i].reason, known[i].reason, strlen(known[i].reason)) == 0 &&
-                  (*known[i].reason || (!*rows.rows[i].reason && rows.rows[i].experiment.paradigm == known[i].paradigm)) &&
-                  (!known[i].shards || rows.rows[i].experiment.hsdp.shard_size == known[i].shards),
-              "%s: %s, %s", known[i].fields, paradigm_name(rows.rows[i].experiment.paradigm), rows.rows[i].reason);
-    CHECK(rows.rows[4].sharing_open && !rows.rows[0].sharing_open, "0 does not tell how ranks share the optimizer's state");
-    validate_rows_finish(&rows);
-}
-
 /* One column for all degrees, as reports write it. */
 static void degrees_in_one_column(void)
 {
@@ -692,7 +632,6 @@ static const struct test_case cases[] = {
     {"arguments of a program as columns", arguments_as_columns},
     {"columns in any order", columns_in_any_order},
     {"words of strangers", words_of_strangers},
-    {"a vendor's table", a_vendors_table},
     {"numbers of strangers", numbers_of_strangers},
     {"tables of strangers", tables_of_strangers},
     {"local batches", local_batches},
@@ -704,7 +643,6 @@ static const struct test_case cases[] = {
     {"models by name", models_by_name},
     {"architectures by name", architectures_by_name},
     {"names and numbers as other projects write them", names_of_other_projects},
-    {"a vendor's later table", a_vendors_later_table},
     {"models of images", models_of_images},
     {"degrees in one column", degrees_in_one_column},
     {"a time as throughput in other units", throughput_in_other_units},
