@@ -238,7 +238,7 @@ static bool is_named(const char *name)
 }
 
 /* Whether it has one of the column's names, or one with a unit of the same kind among its words:
- * "step time (ms)". A throughput can be of several kinds, which only its unit tells. */
+ * "step time (ms)". For a throughput only the unit tells which column it is. */
 static bool is_column(int column, const char *name)
 {
     char unit[32], rest[128];

@@ -46,7 +46,7 @@ void links_finish(struct links *links); /* takes zeroed ones */
 struct link_message {
     enum dt_dtype dtype;
     size_t elems;    /* that are sent */
-    size_t gathered; /* 0; more: the receiver's buffer has so many elements, of which others send the rest */
+    size_t gathered; /* elements of the receiver's buffer, if other ranks send the rest of them; 0: this rank sends all */
     uint64_t key;
 };
 
