@@ -38,6 +38,10 @@ compile() {
     fi
 }
 
+# machine DTBENCH: what it says of this machine's processor and memory, in one line: a table of a
+# terminal's width would break it.
+machine() { COLUMNS=1000 "$1" list | grep '^cpu '; }
+
 # Options of a build for libFuzzer (scripts/fuzz), and whether clang can make one. Line tables and
 # -O1 are what a report needs, and no target needs kernels. (A build type would undo the
 # optimisation when Meson is run again.)

@@ -535,6 +535,9 @@ def test_list():
     found = json.loads(run("check", "--json", one("none"), "--set", "world_size=1", "--set", 'model={"preset":"GPTSmall"}', code=OK).stdout)[0]
     row = next(line.split() for line in text.splitlines() if line.startswith("GPTSmall "))
     check(abs(float(row[7]) / (found["flops_per_step"] / found["tokens_per_step"] / 1e9) - 1) < 1e-3, row, found["flops_per_step"])
+    # By this line scripts/quickstart chooses the dtype and the model's size.
+    machine = subprocess.run(["bash", "-c", '. scripts/build_dir.sh && machine "$0"', DTBENCH], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    check(re.match(r"cpu +(no |yes .*, \d+ threads?, [\d.]+ GiB; .*fp32 \(native\).* bf16 \()", machine), machine)
 
 
 def test_list_of_files():
