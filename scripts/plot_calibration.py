@@ -22,8 +22,8 @@ BUS = {"all_reduce": lambda n: 2 * (n - 1) / n, "reduce_scatter": lambda n: (n -
 
 
 def alone(rows):
-    """One of as many ranks as were measured, while the others rest, of the type that was measured most."""
-    ranks, dtypes = max(row["ranks"] for row in rows), [row["dtype"] for row in rows]
+    """One of the fewest ranks that were measured, while the others rest, as the ceilings are; of the type that was measured most."""
+    ranks, dtypes = min(row["ranks"] for row in rows), [row["dtype"] for row in rows]
     dtype = max(sorted(set(dtypes)), key=dtypes.count)
     return [row for row in rows if row["ranks"] == ranks and row["dtype"] == dtype], ranks, dtype
 
