@@ -114,9 +114,13 @@ static bool begins_with_one(const char *path, const char *beginnings)
     return false;
 }
 
+/* Flags of srun, before the command that it starts. */
+static const char srun_flags[] =
+    "container- cpu-bind cpus-per gpu-bind gpus-per gres job-name kill-on label mem-bind mpi nodes ntasks unbuffered";
+
 static bool has_no_bearing(const struct framework *f, const char *path)
 {
-    bool none = begins_with_one(path, f->no_bearing);
+    bool none = begins_with_one(path, f->no_bearing) || begins_with_one(path, srun_flags);
     for (int i = 0; f->below && f->below[i] && !none; i++)
         none = begins_with_one(path, f->below[i]->no_bearing);
     return none;
@@ -166,6 +170,16 @@ static void visit_fixed(struct dt_translation *t, const struct framework *f, con
         dt_json_quote(value, other, sizeof other);
         dt_remark(t, DT_REMARK_CANNOT, "%s: %s; with %s it is always %s", path, quote, f->title, other);
     }
+}
+
+/* Remark on a value that has been read, and which a variable from outside of the file decides. How
+ * many GPUs there are is asked for where it matters. */
+static void visit_outside(struct dt_translation *t, const struct framework *f, const char *path, const struct cJSON *value, char *list)
+{
+    const char *text = cJSON_GetStringValue(value);
+    (void)f, (void)list;
+    if (text && strpbrk(text, "$`") && !dt_json_at(t->theirs, path) && !begins_with_one(path, "nnodes nproc num_"))
+        dt_remark(t, DT_REMARK_CANNOT, "%s: \"%.64s\"; the file does not say what that is: write its value into it", path, text);
 }
 
 /* ---- import and export ---- */
@@ -223,9 +237,11 @@ dt_status framework_import(const struct framework *f, struct cJSON *theirs, cons
     take_files(t, f, options);
     if (f->adapt)
         f->adapt(t);
+    DT_DESTROYED(dt_json_destroy) struct cJSON *adapted = cJSON_Duplicate(t->theirs, true);
     dt_words_read(f->words, t);
     if (f->settle)
         f->settle(t);
+    visit_leaves(t, f, "", adapted, visit_outside, list);
     if (options->model)
         take_model(t, options->model);
     else if (f->without_model && !dt_json_at(t->ours, "model.preset"))

@@ -90,7 +90,8 @@ void job_scale_dynamically(struct dt_translation *t, double initial);
  * where a format needs a Python module that is not there. */
 dt_status words_read_text(const char *path, const struct framework *f, struct cJSON **out);
 /* The flags of a command line, or of the shell script `name` that has one. Owner of *out: the
- * caller. Errors: DT_ERR_INVALID, the script starts several Python programs; nothing is owned then. */
+ * caller. Errors: DT_ERR_INVALID, the script starts several Python programs, or flags depend on what
+ * it does not say; nothing is owned then. */
 dt_status words_read_flags(const char *text, const char *name, struct cJSON **out);
 void words_write_text(const struct framework *f, const struct cJSON *theirs, FILE *to);
 

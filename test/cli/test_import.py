@@ -168,6 +168,15 @@ def test_what_surrounds_a_command_line():
     check("train.sh: has several command lines, the first one of pretrain_gpt.py: leave only that of the training in it" in said, said)
 
 
+def test_what_is_outside_of_a_script():
+    """srun's own flags have no bearing; a variable that the file does not set may."""
+    script = 'TP=8\nif [ "$WIDE" = 1 ]; then TP=4; fi\nsrun --nodes=16 --container-image x:1 ' + MEGATRON.replace("parallel-size 8", "parallel-size $TP")
+    for name, result in (("bf16", "--bf16 $MORE"), ("tensor-model-parallel-size", "--fp16")):
+        said = run("import", write("train.sh", script.replace("--fp16", result)), code=CONFIG).stderr
+        check(f'unknown   {name}: "$' in said and "the file does not say what that is" in said and "unknown   container" not in said, said)
+    has(imported("train.sh", "WIDE=1; " + script)["config"], tensor__size=4)
+
+
 def test_what_matters_and_is_not_known_ends_with_3():
     script = MEGATRON.replace("--fp16", "--bf16 --fp8-format hybrid --fp8-recipe custom --some-new-thing 3 --cp-comm-type a2a+p2p --num-experts 8").replace(
         "--vocab-size 51200", "")

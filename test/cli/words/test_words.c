@@ -284,11 +284,43 @@ static void shells(void)
         const char *flag, *value;
     } expected[] = {
         {"num-layers", "3"},           {"swiglu", "true"},      {"hidden-size", "4096"}, {"split", "99,1,0"},   {"lr", "1e-4"},
-        {"fp8-format", "hybrid"},      {"nproc-per-node", "8"}, {"nnodes", "2"},         {"x", "$((N*2))"},     {"rank", "$R"},
+        {"fp8-format", "hybrid"},      {"nproc-per-node", "8"}, {"nnodes", "2"},         {"x", "16"},           {"rank", "$R"},
         {"sequence-parallel", "true"}, {"bf16", "true"},        {"untie", "true"},       {"qk-layernorm", "7"}, {"mtp", "true"}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         CHECK(dt_json_is(dt_json_at(flags, expected[i].flag), expected[i].value), "--%s", expected[i].flag);
     CHECK(!dt_json_at(flags, "fp16"), "a comment is no flag");
+    dt_json_destroy(flags);
+}
+
+/* Flags that are appended, branches that are taken and those that are not, sums, and a command in a
+ * quoted word. */
+static void scripts(void)
+{
+    static const char script[] =
+        "ARGS=\"--num-layers 3\"\nARGS=\"$ARGS --swiglu \\\n\"\nFSDP=\"${FSDP:-0}\"; SIZE=7B\n"
+        "if [ \"$FSDP\" -eq 1 ]; then #comment\n  TP=1\n  if [[ -z $A ]]; then ARGS+=\" --use-fsdp\"; fi\nelif [[ $SIZE == 7* && ! -n "
+        "\"$KEY\" ]]\n"
+        "then TP=8\nelse\n TP=2; ARGS=(--bf16)\nfi\n"
+        "case \"${SIZE}\" in\n  # (small)\n 1b|3b) H=1 ;;\n '7b'|7B) H=4096\n if true; then A=32; fi;;\n *) H=2; ARGS=\"--fp16 1\" "
+        ";;\nesac\n"
+        "if test -f x; then B=1; fi\nfor i in 1 2; do if [ $TP -gt 8 ] || false; then H=3; fi; done\n"
+        "W=`python -c \"print(8)\"`\nN=$(rdma link | sed 's/(//;s/)//' | (cat))\nG=$(((2 + TP) * ${A} / 4 - 1%2))\n"
+        "srun -l sh -c \"python -u train.py $ARGS --tp $TP --hidden $H --gbs $G --lr $B --w $W --y $(($1 * 2))\"";
+    struct cJSON *flags;
+    CHECK_OK(words_read_flags(script, "test.sh", &flags));
+    static const struct {
+        const char *flag, *value;
+    } expected[] = {{"num-layers", "3"}, {"swiglu", "true"}, {"tp", "8"},         {"hidden", "4096"},
+                    {"gbs", "79"},       {"lr", "$B"},       {"y", "$(($1 * 2))"}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
+        CHECK(dt_json_is(dt_json_at(flags, expected[i].flag), expected[i].value), "--%s", expected[i].flag);
+    CHECK(!dt_json_at(flags, "use-fsdp") && !dt_json_at(flags, "bf16") && !dt_json_at(flags, "fp16"), "a branch that is not taken");
+    dt_json_destroy(flags);
+    CHECK(words_read_flags("A=1\n\nif [ \"$FP8\" = 1 ]; then A=2; ARGS=\"--fp8 --x\"; fi\npython a.py $ARGS", "test.sh", &flags) ==
+          DT_ERR_INVALID);
+    CHECK(strstr(dt_error_message(), "test.sh:3: flags depend on [ \"$FP8\" = 1 ], which"), "%s", dt_error_message());
+    CHECK_OK(words_read_flags("python - <<E\nif x:\n  y()\nE\npython a.py --x 1; if", "test.sh", &flags));
+    CHECK(dt_json_is(dt_json_at(flags, "x"), "1"));
     dt_json_destroy(flags);
 }
 
@@ -309,6 +341,7 @@ static void several_programs(void)
 static const struct test_case cases[] = {
     {"a job that is exported and imported is the same one", round_trips},
     {"flags are read as a shell reads them", shells},
+    {"branches that are not taken are not read", scripts},
     {"a script with several programs is refused", several_programs},
 };
 TEST_MAIN(cases)
