@@ -166,15 +166,22 @@ static void next_line(struct reader *r)
     r->line++;
 }
 
+/* A line that separates others, of dashes and bars, as of databases and in RST; or Excel's own, "sep=;". */
+static bool is_rule(const char *line)
+{
+    size_t length = strcspn(line, "\r\n");
+    return (length > 2 && strspn(line, "|-:+= ") == length) || (length == 5 && strncmp(line, "sep=", 4) == 0);
+}
+
 /* Go on to the line with the names, which may begin with '#', too, and find the delimiter. */
 static void find_names(struct reader *r)
 {
     struct reader first = *r;
     for (bool found = false; !found;) {
-        while (first.at < first.end && line_end_bytes(&first, first.at))
+        while (first.at < first.end && (line_end_bytes(&first, first.at) || is_rule(first.at)))
             next_line(&first);
         struct reader table = first;
-        while (table.at < table.end && (*table.at == '#' || line_end_bytes(&table, table.at)))
+        while (table.at < table.end && (*table.at == '#' || line_end_bytes(&table, table.at) || is_rule(table.at)))
             next_line(&table);
         r->delimiter = delimiter_of(table.at < table.end ? table.at : first.at);
         found = table.at == table.end || !is_comment(first.at, fields_in(first.at, r->delimiter), fields_in(table.at, r->delimiter));
@@ -182,6 +189,32 @@ static void find_names(struct reader *r)
         r->line = first.line;
         next_line(&first);
     }
+}
+
+/* For a table in columns of text: the blanks between them, two at least where the line of names has
+ * two, become tabs. */
+static void tabs_for_blanks(struct reader *r)
+{
+    const bool is_indented = *r->at == ' ';
+    r->at += strspn(r->at, " ");
+    char *two = strstr(r->at, "  "), *to = r->at, *line_end = r->at + strcspn(r->at, "\r\n");
+    size_t least = two && two < line_end ? 2 : 1;
+    for (const char *from = r->at; from < r->end;) {
+        size_t blanks = strspn(from, " ");
+        bool begins = to == r->at || to[-1] == '\n' || to[-1] == '\r', ends = from + blanks == r->end || strchr("\r\n", from[blanks]);
+        if (blanks >= least && !begins && !ends)
+            *to++ = r->delimiter = '\t';
+        else if (blanks > 0 && !begins && !ends)
+            *to++ = ' ';
+        from += blanks;
+        if (from < r->end && blanks == 0)
+            *to++ = *from++;
+    }
+    r->end = to;
+    *to = '\0';
+    const char *second = r->at + strcspn(r->at, "\r\n");
+    if (is_indented && fields_in(second + strspn(second, "\r\n"), '\t') == fields_in(r->at, '\t') + 1)
+        *--r->at = '\t'; /* rows begin with their number */
 }
 
 /* For a table in Markdown: the bars at both ends of a line separate nothing, and a line of dashes
@@ -197,7 +230,7 @@ static void strip_bars(struct reader *r)
             from++;
             until -= until > from && line[until - 1] == '|';
         }
-        if (strspn(line, "|-:+ ") < length) {
+        if (strspn(line, "|-:+= ") < length) {
             memmove(to, line + from, until - from);
             to += until - from;
         }
@@ -230,9 +263,11 @@ dt_status dt_csv_parse(const char *text, size_t length, const char *source, stru
     if (length >= 3 && memcmp(r.at, mark, 3) == 0)
         r.at += 3;
     find_names(&r);
-    out->delimiter = r.delimiter;
     if (r.delimiter == '|')
         strip_bars(&r);
+    if (fields_in(r.at, r.delimiter) == 1)
+        tabs_for_blanks(&r);
+    out->delimiter = r.delimiter;
     while (r.at < r.end) {
         const int blank = line_end_bytes(&r, r.at);
         r.at += blank;

@@ -1,12 +1,14 @@
 /* Tables as comma-separated text as in RFC 4180, or with semicolons, tabs or bars; the separator is
- * the one that divides the first line into the most fields. Fields in double quotes may contain
- * separators, quotes (doubled) and line breaks. A line ends with LF, CRLF or CR. The first record
- * names the columns; names must differ, except empty ones. Spaces around a field do not belong to
- * it. A quote where the RFC does not allow one, or without a second one, is text. Skipped are blank
- * lines, a byte order mark, comments (lines that begin with '#' and have at most half as many
- * fields as the table), and in Markdown tables the bars at the ends of lines and lines of dashes. A
- * record with more or fewer fields than there are columns is a row, too: missing fields are "",
- * surplus ones are dropped, and `counts` has the number of fields that the record had.
+ * the one that divides the first line into the most fields. If none does, blanks do: two or more
+ * where the first line has two together. Fields in double quotes may contain separators, quotes
+ * (doubled) and line breaks. A line ends with LF, CRLF or CR. The first record names the columns;
+ * names must differ, except empty ones. Spaces around a field do not belong to it. A quote where the
+ * RFC does not allow one, or without a second one, is text. Skipped are blank lines, a byte order
+ * mark, comments (lines that begin with '#' and have at most half as many fields as the table),
+ * Excel's "sep=;" before the names, and in tables of Markdown, RST and databases the bars at the
+ * ends of lines and lines of dashes. A record with more or fewer fields than there are columns is a
+ * row, too: missing fields are "", surplus ones are dropped, and `counts` has the number of fields
+ * that the record had.
  * Source  Shafranovich, "Common Format and MIME Type for CSV Files", RFC 4180, 2005. */
 #pragma once
 

@@ -53,6 +53,8 @@ static void as_people_paste_them(void)
         {"| a | b | c |\n|---|:-:|--:|\n| 0 | 1 5 |  |\n", 3},
         {"| **a** | `b` | c |\n|---|:-:|--:|\n| 0 | **1 5** |  |\n", 3},
         {" a | b | c \n---+---+---\n 0 | 1 5 | \n", 3},
+        {"+---+---+---+\n| a | b | c |\n+===+===+===+\n| 0 | 1 5 |   |\n+---+---+---+\n", 4},
+        {"sep=;\r\na;b;c\r\n0;1 5;\r\n", 3},
         {"a, b, c\n0 , 1 5,\n", 2},
         {"a,b,c\r0,1 5,\r", 2},
         {"# what, and when\n#\n\na;b;c\n# of the second day, later\n0;1 5;\n", 6},
@@ -69,6 +71,25 @@ static void as_people_paste_them(void)
               "table %zu: %d columns, %d rows", i, csv.column_count, csv.row_count);
         dt_csv_finish(&csv);
     }
+}
+
+/* Columns of text: of a program that numbers its rows, and of one with single blanks. */
+static void columns_of_text(void)
+{
+    struct dt_csv csv;
+    CHECK_OK(parse("     model  gpus  step (s)\n0  Llama 2     8     11.42\n11  GPT-2    16     1.5\r\n", &csv));
+    CHECK(csv.column_count == 4 && csv.row_count == 2 && csv.counts[0] == 4 && strcmp(csv.names[3], "step (s)") == 0 &&
+              strcmp(dt_csv_field(&csv, 0, 1), "Llama 2") == 0 && strcmp(dt_csv_field(&csv, 1, 3), "1.5") == 0,
+          "%d columns, \"%s\"", csv.column_count, dt_csv_field(&csv, 0, 1));
+    dt_csv_finish(&csv);
+    CHECK_OK(parse("m n  seconds \n1 2 3\n", &csv));
+    CHECK(csv.column_count == 2 && csv.counts[0] == 1, "the line of names decides: two blanks there");
+    dt_csv_finish(&csv);
+    CHECK_OK(parse("m n seconds \n1 2  3\n4 5 6", &csv));
+    CHECK(csv.column_count == 3 && csv.row_count == 2 && strcmp(dt_csv_field(&csv, 0, 2), "3") == 0 && csv.lines[1] == 3);
+    dt_csv_finish(&csv);
+    CHECK(parse("  ", &csv) == DT_ERR_INVALID);
+    dt_csv_finish(&csv);
 }
 
 static void many_fields(void)
@@ -171,6 +192,7 @@ static const struct test_case cases[] = {
     {"fields, quotes, line numbers", fields_and_lines},
     {"as other programs write them", other_programs},
     {"as people paste them", as_people_paste_them},
+    {"columns of text", columns_of_text},
     {"more fields than the first allocation", many_fields},
     {"records with fewer and with more fields", short_and_long_records},
     {"quotes that end no field", stray_quotes},
