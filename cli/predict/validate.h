@@ -211,7 +211,7 @@ enum measured_column {
     COLUMN_BF16,                  /* yes, where no other column says a type */
     COLUMN_SEQUENCE,              /* not of models of images */
 };
-enum { MEASURED_COLUMNS = 52 };
+enum { MEASURED_COLUMNS = 53 };
 
 struct measured_run;
 struct measured_table {
@@ -243,6 +243,11 @@ const char *measured_text(const struct measured_table *table, int row, int colum
 /* Reading fields as people and programs write them. Whether the field is empty: "", -, n/a, NaN,
  * null. */
 bool validate_is_missing(const char *text);
+/* Leave out what stands around numbers in texts: marks of footnotes, ~, and an error after ±; blanks
+ * and apostrophes of typographers become plain ones. In place. */
+void validate_plain(char *text);
+/* Leave out points between thousands, where it is known that the decimal mark is a comma. */
+void validate_drop_points(char *text);
 /* A number, perhaps with thousands separators (of one kind, in groups of three) and with a unit,
  * which is converted into `unit` ("": no unit). A single comma separates thousands if possible;
  * with comma_is_decimal never. NAN: not such a number. */
@@ -304,7 +309,7 @@ struct measured_run {
     bool wide_gradients; /* in fp32 whatever dtype is */
     enum dt_fp8 fp8;
     bool fp8_gather;
-    int gpus, gpus_per_node;                    /* gpus_per_node 0: unknown */
+    int gpus, gpus_per_node, nodes;             /* gpus_per_node, nodes 0: unknown */
     int samples;                                /* of a step and replica */
     int data;                                   /* data-parallel ranks, from a table of meshes */
     int global_batch, micro_batch, local_batch; /* local: a replica's batch before accumulation; 0: not in the table */

@@ -372,7 +372,8 @@ static bool note_reading(const struct measured_table *t, int i, enum measured_co
     bool unknown = (time || memory) && !*validate_unit_after(text) && !validate_unit_in(name, unit, sizeof unit, rest, sizeof rest);
     if (unknown)
         dt_append(run->note, sizeof run->note, "; ", "%.24s has no unit: %s", name, time ? "seconds" : "not used");
-    if (!t->has_decimal_comma && validate_is_ambiguous(text))
+    bool rate = (column == COLUMN_TOKENS || column == COLUMN_ALL_TOKENS) && t->csv.delimiter != ';';
+    if (!t->has_decimal_comma && validate_is_ambiguous(text) && !rate)
         dt_append(run->note, sizeof run->note, "; ", "%.24s %.16s is taken for %g", name, text, value);
     return time || !unknown;
 }

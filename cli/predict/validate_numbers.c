@@ -129,9 +129,16 @@ static size_t number_length(const char *text)
     return strspn(text, "0123456789.,' _");
 }
 
+/* "12.3k tokens/s": a thousand, or a million. */
+static bool is_multiple(const char *text)
+{
+    return *text && strchr("kKM", *text) && strchr(" t", text[1]);
+}
+
 const char *validate_unit_after(const char *text)
 {
-    return text + number_length(text);
+    const char *unit = text + number_length(text);
+    return unit + (unit > text && is_multiple(unit) ? 1 + strspn(unit + 1, " ") : 0);
 }
 
 bool validate_has_decimal_comma(const char *text)
@@ -147,27 +154,44 @@ bool validate_is_ambiguous(const char *text)
     return comma && !memchr(comma + 1, ',', length - (size_t)(comma - text) - 1) && decimal_of(text, length, false) == 0;
 }
 
-/* Blanks that do not break lines, as spreadsheets have them between thousands, as blanks: of UTF-8
- * U+00A0 and U+202F. */
-static void plain_blanks(const char *text, char *out, size_t out_bytes)
+void validate_plain(char *text)
 {
-    static const char *const blanks[] = {"\u00a0", "\u202f"};
-    size_t used = 0;
-    while (*text && used + 1 < out_bytes) {
-        size_t length = 0;
-        for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++)
-            if (strncmp(text, blanks[i], strlen(blanks[i])) == 0)
-                length = strlen(blanks[i]);
-        out[used++] = length ? ' ' : *text;
-        text += length ? length : 1;
+    static const char *const known[][2] = {{"\u00a0", " "}, {"\u202f", " "}, {"\u2009", " "}, {"\u2019", "'"},
+                                           {"\u00d7", "x"}, {"\u2020", ""},  {"\u2021", ""}};
+    static const char about[] = "\u2248", within[] = "\u00b1";
+    char *to = text, *begin = text;
+    text += *text == '~' ? 1 : strncmp(text, about, strlen(about)) == 0 ? strlen(about) : 0;
+    while (*text && strncmp(text, within, strlen(within)) != 0) {
+        size_t i = 0;
+        while (i < sizeof known / sizeof *known && strncmp(text, known[i][0], strlen(known[i][0])) != 0)
+            i++;
+        bool is_known = i < sizeof known / sizeof *known, is_mark = *text == '*' && strchr(" ", text[1]);
+        if (is_known ? *known[i][1] : !is_mark)
+            *to++ = is_known ? *known[i][1] : *text;
+        text += is_known ? strlen(known[i][0]) : 1;
     }
-    out[used] = '\0';
+    while (to > begin && to[-1] == ' ')
+        to--;
+    *to = '\0';
 }
 
-double validate_number(const char *given, const char *unit, bool comma_is_decimal)
+void validate_drop_points(char *text)
 {
-    char plain[64], text[128];
-    plain_blanks(given, text, sizeof text);
+    size_t length = number_length(text);
+    while (length > 0 && text[length - 1] == ' ')
+        length--;
+    if (!memchr(text, '.', length) || !groups(text, length, '.'))
+        return;
+    char *to = text;
+    for (; *text; text++)
+        if (*text != '.' || length == 0)
+            *to++ = *text;
+    *to = '\0';
+}
+
+double validate_number(const char *text, const char *unit, bool comma_is_decimal)
+{
+    char plain[64], first[32];
     size_t used = 0, length = number_length(text);
     while (length > 0 && text[length - 1] == ' ')
         length--;
@@ -195,7 +219,16 @@ double validate_number(const char *given, const char *unit, bool comma_is_decima
     }
     double value = strtod(plain, &end);
     rest += strspn(rest, " ");
-    const struct unit *of = unit_of(rest), *wanted = unit_of(unit);
+    const struct unit *wanted = unit_of(unit);
+    bool rate = wanted->of == RATE || wanted->of == RATE_OF_GPU;
+    if (rate && is_multiple(rest)) {
+        value *= *rest == 'M' ? 1e6 : 1e3;
+        rest += 1 + strspn(rest + 1, " ");
+    }
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(rest, "/"), rest);
+    const struct unit *of = unit_of(rest);
+    if (!of && wanted->of == SECONDS && dt_is_one_of(rest + strcspn(rest, "/"), "/it /iter /iteration /step"))
+        of = unit_of(first);
     if (*end || !of || (of->of != NOTHING && !converts(of, wanted)))
         return NAN;
     return of->of == NOTHING ? value : value * of->scale / wanted->scale;

@@ -495,6 +495,8 @@ dt_status measured_run_of_mesh(const struct measured_table *t, int i, struct mea
     DT_TRY(units_in(t, i, run));
     if (!measured_has_degrees(t) && !measured_is_sharding(measured_text(t, i, COLUMN_ZERO)))
         degrees_in(t, i, run);
+    if (!run->gpus && run->nodes && run->gpus_per_node && (long long)run->nodes * run->gpus_per_node <= 1 << 24)
+        run->gpus = run->nodes * run->gpus_per_node;
     long long copy = (long long)run->tensor * run->stages * run->contexts;
     if (!run->gpus && (!run->data || copy * run->data > 1 << 24))
         return measured_wrong(t, i, COLUMN_GPUS, "a whole number from 1");

@@ -82,7 +82,8 @@ static const struct column {
                                  "elapsed time per step", "training step time", "train_step_timing"},
                        .unit = "s"},
     [COLUMN_STEP_MS] = {.names = {"step_ms", "ms per step"}, .unit = "ms"},
-    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens per gpu per second", "throughput (tokens/s/gpu)", "tps/gpu", "tgs"},
+    [COLUMN_TOKENS] = {.names = {"tokens_per_s_per_gpu", "tokens per gpu per second", "throughput (tokens/s/gpu)", "tps/gpu", "tgs",
+                                 "throughput(tps)" /* torchtitan */, "throughput/device/tokens_per_sec" /* Composer */},
                        .unit = "tokens/s/gpu"},
     [COLUMN_ALL_TOKENS] = {.names = {"total_tokens_per_s", "tokens/s (all GPUs)", "global tokens/s", "cluster tokens/s"},
                            .unit = "tokens/s"},
@@ -90,7 +91,7 @@ static const struct column {
                         .unit = "samples/s"},
     [COLUMN_PEAK_MB] = {.names = {"peak_mb"}, .unit = "MB"},
     [COLUMN_PEAK_GB] = {.names = {"peak_gb", "memory", "memory/gpu", "gpu memory", "max_memory", "max gpu memory", "max memory/gpu",
-                                  "max_reserved"},
+                                  "max_reserved", "memory/max_reserved", "memory/peak_reserved_mem"},
                         .unit = "GB"},
     [COLUMN_PEAK_GIB] = {.names = {"peak_mem_gib", "peak_gib"}, .unit = "GiB"},
     [COLUMN_STATUS] = {.names = {"status", "result", "outcome", "state"}},
@@ -129,6 +130,7 @@ static const struct column {
                          .counts = OF_MESHES,
                          COUNT(sequence),
                          .of_model = true},
+    {.names = {"nodes"}, .counts = OF_MESHES, COUNT(nodes)},
     {.names = {"gpus_per_node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
     {.names = {"shard_size", "dp_shard"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
     {.names = {"batch_per_replica"}, .needed = OF_STUDY, .counts = OF_STUDY, COUNT(samples)},
@@ -214,7 +216,7 @@ static bool is_called(const char *name, const char *other)
 /* MLflow and Weights & Biases put these before the names that a run gave. */
 static const char *without_prefix(const char *name)
 {
-    static const char *const prefixes[] = {"params.", "metrics.", "config."};
+    static const char *const prefixes[] = {"params.", "metrics.", "config.", "config/"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
             return name + strlen(prefixes[i]);
@@ -323,6 +325,7 @@ static const char *question_about(const char *name)
     static const char *const asked[][2] = {
         {"batch_size", "of a micro-batch: micro_batch; of a data-parallel rank: local_batch; of all GPUs: global_batch"},
         {"tokens/s", "of each GPU: tokens_per_s_per_gpu; of all: total_tokens_per_s"},
+        {"tps", "of each GPU: tokens_per_s_per_gpu; of all: total_tokens_per_s"},
         {"throughput", "of each GPU: tokens_per_s_per_gpu; of all: total_tokens_per_s, samples_per_s"}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
         if (is_called(asked[i][0], name))
@@ -402,9 +405,11 @@ static dt_status check_columns(const struct measured_table *t)
             return dt_fail(DT_ERR_INVALID, "%s:1: there is no column %s%s%s%s", t->path, columns[c].names[0],
                            columns[c].of_model && c != COLUMN_SEQUENCE ? ", nor model with the name of a published one" : "",
                            *unused ? "; not used: " : "", unused);
-    if (t->columns[COLUMN_GPUS] < 0 && !has_count(t, offsetof(struct measured_run, data)))
-        return dt_fail(DT_ERR_INVALID, "%s:1: there is no column gpus, nor dp, from which tp, pp and cp would give it%s%s", t->path,
-                       *unused ? "; not used: " : "", unused);
+    bool has_nodes = has_count(t, offsetof(struct measured_run, nodes)) && has_count(t, offsetof(struct measured_run, gpus_per_node));
+    if (t->columns[COLUMN_GPUS] < 0 && !has_nodes && !has_count(t, offsetof(struct measured_run, data)))
+        return dt_fail(DT_ERR_INVALID,
+                       "%s:1: there is no column gpus, nor nodes and gpus_per_node, nor dp, from which tp, pp and cp would give it%s%s",
+                       t->path, *unused ? "; not used: " : "", unused);
     return t->csv.row_count ? DT_OK : dt_fail(DT_ERR_INVALID, "%s: no rows", t->path);
 }
 
@@ -427,6 +432,8 @@ dt_status measured_table_read(const char *path, struct measured_table *out)
 {
     *out = (struct measured_table){.path = path};
     DT_TRY(rates_csv_read(path, &out->csv));
+    for (int i = 0; i < out->csv.row_count * out->csv.column_count; i++)
+        validate_plain(out->csv.fields[i]);
     find_columns(out);
     find_decimal_commas(out);
     DT_TRY(check_columns(out));
@@ -471,6 +478,8 @@ double measured_number(const struct measured_table *t, int row, int column)
                 validate_unit_in(measured_name(t, column), of_name, sizeof of_name, rest, sizeof rest) &&
                 validate_is_unit_of(of_name, unit);
     snprintf(number, sizeof number, "%s%s%s", text, told ? " " : "", told ? of_name : "");
+    if (unit && t->has_decimal_comma)
+        validate_drop_points(number);
     return validate_number(number, unit ? unit : "", (unit && t->has_decimal_comma) || (t->csv.delimiter == ';' && !rate));
 }
 
@@ -501,11 +510,30 @@ static bool length_in_k(const struct measured_table *t, int row, int column, str
     return true;
 }
 
+/* "2x8 H100", "8x H100", "16 H100": the GPUs of nodes, or of one kind. False: it is neither. */
+static bool gpus_of_kind(const struct measured_table *t, int row, int column, struct measured_run *run)
+{
+    enum { MOST = 1 << 12 };
+    int first, second = 1, used = 0;
+    char x[2], kind[3];
+    const char *text = column == COLUMN_GPUS ? measured_text(t, row, column) : "";
+    bool of_nodes = sscanf(text, "%d %1[xX] %d %n", &first, x, &second, &used) == 3 && used > 0;
+    bool of_kind = !of_nodes &&
+                   (sscanf(text, "%d %1[xX] %2[A-Za-z]", &first, x, kind) == 3 || sscanf(text, "%d%1[ ]%2[A-Za-z]", &first, x, kind) == 3);
+    if (!(of_kind || (of_nodes && (!text[used] || isalpha((unsigned char)text[used])))) || first < 1 || second < 1 || first > MOST ||
+        second > MOST)
+        return false;
+    run->gpus = of_nodes ? first * second : first;
+    run->gpus_per_node = of_nodes ? second : run->gpus_per_node;
+    dt_append(run->note, sizeof run->note, "; ", "%.24s %.24s is taken for %d", measured_name(t, column), text, run->gpus);
+    return true;
+}
+
 dt_status measured_counts(const struct measured_table *t, int row, struct measured_run *run)
 {
     for (int c = 0; c < COLUMNS; c++) {
         int *to = (int *)((char *)run + columns[c].to);
-        if (!(columns[c].counts & kind_of(t)) || length_in_k(t, row, c, run))
+        if (!(columns[c].counts & kind_of(t)) || length_in_k(t, row, c, run) || gpus_of_kind(t, row, c, run))
             continue;
         bool told_otherwise = columns[c].of_model || (columns[c].of_local && *measured_text(t, row, COLUMN_LOCAL_BATCH)) ||
                               (columns[c].accumulated && *measured_text(t, row, COLUMN_ACCUMULATED));
@@ -532,8 +560,12 @@ bool measured_begins_with(const char *text, const char *name)
 
 bool measured_is_oom(const struct measured_table *t, int row, enum measured_column column)
 {
+    char letters[64] = "";
     const char *text = measured_text(t, row, column);
-    return strcasestr(text, "oom") || strcasestr(text, "out of memory");
+    for (size_t used = 0; *text && used + 1 < sizeof letters; text++)
+        if (isalpha((unsigned char)*text))
+            letters[used++] = *text;
+    return strcasestr(measured_text(t, row, column), "oom") || strcasecmp(letters, "oom") == 0 || strcasestr(letters, "outofmemory");
 }
 
 dt_status measured_amount(const struct measured_table *t, int row, enum measured_column column, double *out)

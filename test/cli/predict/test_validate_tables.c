@@ -221,9 +221,22 @@ static void numbers_of_strangers(void)
         {"1200000 us", "s", false, 1.2},
         {"1200 µs", "ms", false, 1.2},
         {"2 min", "s", false, 120},
+        {"12.3*", "s", false, 12.3},
+        {"12\u2009300\u2020 tok/s", "tokens/s", false, 12300},
+        {"~3\u2019158 \u00b1 20", "tokens/s", false, 3158},
+        {"12.3k tokens/s/GPU", "tokens/s/gpu", false, 12300},
+        {"1.2M", "tokens/s", false, 1.2e6},
+        {"12.3k", "GB", false, NAN},
+        {"2*8", "", false, NAN},
+        {"80 s/it", "s", false, 80},
+        {"80 s/sample", "s", false, NAN},
+        {"12-13", "s", false, NAN},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        double value = validate_number(known[i].text, known[i].unit, known[i].comma_is_decimal);
+        char text[64];
+        snprintf(text, sizeof text, "%s", known[i].text);
+        validate_plain(text);
+        double value = validate_number(text, known[i].unit, known[i].comma_is_decimal);
         CHECK(isnan(known[i].value) ? isnan(value) : fabs(value - known[i].value) <= 1e-12 * value, "\"%s\" in %s: %g", known[i].text,
               known[i].unit, value);
     }
@@ -252,6 +265,35 @@ static void tables_of_strangers(void)
     CHECK(rows.rows[0].measured_s == 1.2345 && rows.rows[0].measured_bytes == 31.5 * 0x1p30 && rows.rows[0].experiment.world_size == 8);
     CHECK(isnan(rows.rows[1].measured_s) && rows.rows[1].measured_fit == VALIDATE_FIT_NOT && rows.rows[0].measured_fit == VALIDATE_FIT);
     CHECK(rows.rows[3].measured_s == 1.2 && isnan(rows.rows[3].measured_bytes) && rows.rows[3].experiment.world_size == 16);
+    validate_rows_finish(&rows);
+}
+
+/* Amounts in one table of a spreadsheet with decimal commas; GPUs as nodes and of a kind; numbers
+ * with marks of footnotes in a column with a unit; words for too little memory; a column that asks. */
+static void cells_of_strangers(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text("sep=;\nModel;GPUs;Seq;MBS;GBS;Tokens/s/GPU;Peak Mem (MiB)\nLlama-2-7B;8;4096;1;64;3.276,8;61440*\n"
+                       "Llama-2-7B;2x4 H100;4096;1;64;3.276;61\u202f440\nLlama-2-7B;8 A100;4096;1;64;3.276;OutOfMemoryError\n"
+                       "Llama-2-7B;2x8 y9;4096;1;64;O.O.M.;\nLlama-2-7B;2k GPUs;4096;1;64;1;\nLlama-2-7B;8;4096;1;64;1;too many\n",
+                       &rows, path));
+    CHECK(rows.rows[0].measured_s == 10 && fabs(rows.rows[0].measured_bytes - 61440 * 0x1p20) < 1, "%g s, %g; %s", rows.rows[0].measured_s,
+          rows.rows[0].measured_bytes, rows.rows[0].reason);
+    CHECK(fabs(rows.rows[1].measured_s - 10) < 0.01 && fabs(rows.rows[1].measured_bytes - 61440 * 0x1p20) < 1 &&
+              rows.rows[1].gpus_per_node == 4 && rows.rows[1].experiment.world_size == 8 &&
+              strcmp(rows.rows[1].note, "GPUs 2x4 H100 is taken for 8") == 0,
+          "%g s, %s, %s", rows.rows[1].measured_s, rows.rows[1].note, rows.rows[1].reason);
+    CHECK(rows.rows[2].measured_fit == VALIDATE_FIT_NOT && rows.rows[2].experiment.world_size == 8 &&
+          rows.rows[3].measured_fit == VALIDATE_FIT_NOT);
+    CHECK(strstr(rows.rows[4].reason, "GPUs: \"2k GPUs\" is not") && strstr(rows.rows[5].reason, "\"too many\" is not"), "%s; %s",
+          rows.rows[4].reason, rows.rows[5].reason);
+    validate_rows_finish(&rows);
+    CHECK_OK(read_text("config/model,nodes,GPUs/node,seq,mbs,gbs,throughput/device/tokens_per_sec,tps\nLlama-2-7B,2,8,4096,1,64,1638.4,3\n",
+                       &rows, path));
+    CHECK(rows.rows[0].experiment.world_size == 16 && rows.rows[0].measured_s == 10 && rows.rows[0].gpus_per_node == 8 &&
+              strstr(rows.unused, "tps (if of each GPU"),
+          "%g s, %s; %s", rows.rows[0].measured_s, rows.rows[0].reason, rows.unused);
     validate_rows_finish(&rows);
 }
 
@@ -634,6 +676,7 @@ static const struct test_case cases[] = {
     {"words of strangers", words_of_strangers},
     {"numbers of strangers", numbers_of_strangers},
     {"tables of strangers", tables_of_strangers},
+    {"cells of strangers", cells_of_strangers},
     {"local batches", local_batches},
     {"amounts that mislead", amounts_that_mislead},
     {"readings that mislead", readings_that_mislead},
