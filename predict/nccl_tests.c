@@ -1,6 +1,7 @@
 /* Convert the output of nccl-tests to the table that validate reads. The layout is that of version
- * 2.13 and later (src/common.cu of NVIDIA/nccl-tests): lines that begin with '#' describe the run,
- * and each other line is a size with its times, out of place and in place. */
+ * 2.0 and later (src/common.cu of NVIDIA/nccl-tests; a column "root" is new in 2.13): lines that
+ * begin with '#' describe the run and name the columns, and each other line is a size with its
+ * times, out of place and in place. */
 #include "predict/nccl_tests.h"
 
 #include "lib/sim/program.h"
@@ -9,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 64, HOSTS = 4096, ROW_BYTES = 192 };
+enum { NAME_BYTES = 64, HOSTS = 4096, ROW_BYTES = 192, BUS_COLUMN = 7 };
 
 /* Facts from the lines with '#'. */
 struct run {
     char collective[NAME_BYTES]; /* "": not said */
     int gpus, nodes;
+    int bus_column;            /* of the bus bandwidth, from 0 */
     char (*hosts)[NAME_BYTES]; /* [nodes] */
 };
 
@@ -43,35 +45,52 @@ static void take_rank(const char *line, struct run *run)
         snprintf(run->hosts[run->nodes++], NAME_BYTES, "%s", host);
 }
 
+/* The line without what a launcher puts before it: "[1,0]<stdout>:" of mpirun, "0: " of srun. */
+static const char *without_tag(const char *line)
+{
+    size_t rank = strspn(line, "0123456789"), tag = *line == '[' ? strcspn(line, ":#\n") : rank;
+    return tag > 0 && line[tag] == ':' ? line + tag + 1 + strspn(line + tag + 1, " ") : line;
+}
+
 static void take_comment(const char *line, size_t bytes, struct run *run)
 {
     static const char starting[] = "# Collective test starting:";
     take_rank(line, run);
     if (strncmp(line, starting, strlen(starting)) == 0)
         find_collective(line, bytes, run->collective);
+    const char *bus = strstr(line, "busbw");
+    if (bus && bus < line + bytes && !run->bus_column) /* of the columns' line, the first one: out of place */
+        for (const char *word = line + 1; (word += strspn(word, " ")) < bus; word += strcspn(word, " "))
+            run->bus_column++;
 }
 
-/* "8388608 2097152 float sum -1 132.1 63.50 111.13 0 ...": size, count, type, operation, root,
- * time, algorithm's and bus bandwidth. */
-static bool take_row(const char *line, double *size, double *bus)
+/* "8388608 2097152 float sum -1 132.1 63.50 111.13 0 ...": the size, and the bus bandwidth in its
+ * column. */
+static bool take_row(const char *line, int bus_column, double *size, double *bus)
 {
-    double count, time, algorithm;
-    char type[16], operation[16];
-    int root;
-    return sscanf(line, "%lf %lf %15s %15s %d %lf %lf %lf", size, &count, type, operation, &root, &time, &algorithm, bus) == 8 && *size > 0;
+    char *end;
+    *size = strtod(line, &end);
+    bool is_row = end > line && *end == ' ' && *size > 0;
+    for (line = end; bus_column > 1; bus_column--) {
+        line += strspn(line, " ");
+        line += strcspn(line, " \n");
+    }
+    *bus = strtod(line, &end);
+    return is_row && end > line && strchr(" \r\n", *end);
 }
 
 static const char begins_run[] = "# nThread ";
 
 bool nccl_tests_printed(const char *text)
 {
-    return strstr(text, begins_run) && strstr(text, "busbw");
+    return (strstr(text, begins_run) || strstr(text, "out-of-place")) && strstr(text, "busbw");
 }
 
 /* Line numbers stay the same, so that messages name the right line. */
 dt_status nccl_tests_as_table(const char *path, const char *text, char **out)
 {
-    if (strstr(strstr(text, begins_run) + 1, begins_run))
+    const char *first = strstr(text, begins_run);
+    if (first && strstr(first + 1, begins_run))
         return dt_fail(DT_ERR_INVALID, "%s: the output of several runs of nccl-tests: put each into a file of its own", path);
     struct run run = {.hosts = calloc(HOSTS, sizeof *run.hosts)};
     size_t lines = 1, used = 0;
@@ -82,8 +101,8 @@ dt_status nccl_tests_as_table(const char *path, const char *text, char **out)
     *out = table;
     dt_status status = dt_allocated(run.hosts && table, "%s: no host memory", path);
     for (const char *line = text; status == DT_OK && *line; line += strcspn(line, "\n"), line += *line == '\n')
-        if (*line == '#')
-            take_comment(line, strcspn(line, "\n"), &run);
+        if (*without_tag(line) == '#')
+            take_comment(without_tag(line), strcspn(without_tag(line), "\n"), &run);
     find_collective(name, strlen(name), run.collective);
     free(run.hosts);
     if (status == DT_OK && !*run.collective)
@@ -96,7 +115,7 @@ dt_status nccl_tests_as_table(const char *path, const char *text, char **out)
     used += (size_t)sprintf(table, "collective,size,gpus,nodes,busbw_GB_s");
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         double size, bus;
-        if (*line != '#' && take_row(line, &size, &bus) && bus > 0)
+        if (take_row(without_tag(line), run.bus_column ? run.bus_column : BUS_COLUMN, &size, &bus) && bus > 0)
             used += (size_t)sprintf(table + used, "%s,%.0f,%d,%d,%g", run.collective, size, run.gpus, run.nodes, bus);
         used += (size_t)sprintf(table + used, "\n");
     }
