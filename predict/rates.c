@@ -125,9 +125,19 @@ static const struct {
     const char *column;
     double scale;
     bool rate;
-} times[] = {{"seconds", 1, false}, {"latency_ms", 1e-3, false}, {"latency_us", 1e-6, false}, {"tflops", 1e12, true}};
+} times[] = {{"seconds", 1, false},       {"time (s)", 1, false},     {"latency_ms", 1e-3, false}, {"time (ms)", 1e-3, false},
+             {"latency_us", 1e-6, false}, {"time (us)", 1e-6, false}, {"tflops", 1e12, true},      {"gflops", 1e9, true}};
 
 enum { TIMES = sizeof times / sizeof *times };
+
+/* The column of this name, in any letters and with any marks: "TFLOP/s", "latency(ms)". -1: none */
+static int column_like(const struct dt_csv *csv, const char *name)
+{
+    int i = 0;
+    while (i < csv->column_count && !dt_same_name(csv->names[i], name))
+        i++;
+    return i < csv->column_count ? i : -1;
+}
 
 static dt_status read_amount(const char *path, const struct dt_csv *csv, int row, int column, double *out)
 {
@@ -140,10 +150,13 @@ static dt_status read_amount(const char *path, const struct dt_csv *csv, int row
 /* bf16 if the table does not say it. */
 static dt_status read_dtype(const char *path, const struct dt_csv *csv, int row, enum dt_dtype *out)
 {
+    static const char *const names[] = {[DT_FP32] = "fp32 float32 float", [DT_FP16] = "fp16 float16 half", [DT_BF16] = "bf16 bfloat16"};
+    static const char torch[] = "torch.";
     const int dtype = dt_csv_column(csv, "dtype");
     const char *name = dt_csv_field(csv, row, dtype);
+    name += strncmp(name, torch, strlen(torch)) == 0 ? strlen(torch) : 0;
     *out = DT_BF16;
-    for (int t = 0; *name && strcmp(name, dt_dtype_name(*out)) != 0; t++) {
+    for (int t = 0; *name && !dt_is_one_of(name, names[*out]); t++) {
         if (t == DT_DTYPE_COUNT)
             return wrong(path, csv, row, dtype, "fp32, fp16 or bf16");
         *out = (enum dt_dtype)t;
@@ -154,11 +167,17 @@ static dt_status read_dtype(const char *path, const struct dt_csv *csv, int row,
 static dt_status read_product(const char *path, const struct dt_csv *csv, int row, int time, struct dt_product_rate *out)
 {
     static const char *const sides[] = {"m", "n", "k"};
+    static const char *const batches[] = {"batch", "batch_size", "batch_count"};
     double side[3], told;
     DT_TRY(read_dtype(path, csv, row, &out->dtype));
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+        int batch = dt_csv_column(csv, batches[i]);
+        if (*dt_csv_field(csv, row, batch) && strcmp(dt_csv_field(csv, row, batch), "1") != 0)
+            return wrong(path, csv, row, batch, "1: the time is to be of one product");
+    }
     for (int i = 0; i < 3; i++)
         DT_TRY(read_amount(path, csv, row, dt_csv_column(csv, sides[i]), &side[i]));
-    DT_TRY(read_amount(path, csv, row, dt_csv_column(csv, times[time].column), &told));
+    DT_TRY(read_amount(path, csv, row, column_like(csv, times[time].column), &told));
     out->m = (float)side[0];
     out->n = (float)side[1];
     out->k = (float)side[2];
@@ -170,7 +189,7 @@ static dt_status read_product(const char *path, const struct dt_csv *csv, int ro
 static int find_time(const struct dt_csv *csv)
 {
     int time = 0;
-    while (time < TIMES && dt_csv_column(csv, times[time].column) < 0)
+    while (time < TIMES && column_like(csv, times[time].column) < 0)
         time++;
     return time;
 }
@@ -182,8 +201,8 @@ static dt_status add_products(const char *path, const struct dt_csv *csv, struct
     if (!shapes || time == TIMES)
         return dt_fail(
             DT_ERR_INVALID,
-            "%s:1: expected columns collective, size, gpus and busbw_GB_s, or m, n, k and one of seconds, latency_ms, latency_us "
-            "and tflops, or head_dim, seq, direction and tflops",
+            "%s:1: expected columns collective, size, gpus and busbw_GB_s, or m, n, k and one of seconds, latency_ms, latency_us, "
+            "tflops and gflops, or head_dim, seq, direction and tflops",
             path);
     if (csv->row_count > DT_PRODUCT_RATES_MAX - out->count)
         return dt_fail(DT_ERR_INVALID, "%s: %d products, and there is room for %d: leave out some shapes", path, csv->row_count,
@@ -249,7 +268,7 @@ static bool reads(const struct dt_csv *csv, int i)
     for (size_t n = 0; n < sizeof of_attention / sizeof *of_attention && attention; n++)
         found |= i == dt_csv_column(csv, of_attention[n]);
     int time = attention ? TIMES : find_time(csv);
-    return found || (time < TIMES && i == dt_csv_column(csv, times[time].column));
+    return found || (time < TIMES && i == column_like(csv, times[time].column));
 }
 
 dt_status rates_unread(const char *path, char *out, size_t out_bytes)

@@ -134,10 +134,51 @@ static void sizes_and_names(void)
     char path[PATH_BYTES];
     CHECK(rates_bytes_of_text("256 MB") == 256 * 0x1p20 && rates_bytes_of_text("256MB") == 256 * 0x1p20 &&
           rates_bytes_of_text("256 MT") == 0);
-    write_file("M,N,K,TFLOPS\n512,512,512,100\n", path);
-    CHECK_OK(rates_read(path, &measured, &p));
-    CHECK(p.rates.count == 1 && fabs(p.rates.entries[0].seconds - 2 * 512. * 512 * 512 / 100e12) < 1e-9, "%d", p.rates.count);
-    unlink(path);
+    static const char *const tables[] = {"M,N,K,TFLOPS\n512,512,512,100\n", "m,n,k,dtype,GFLOP/s,batch\n512,512,512,torch.bfloat16,1e5,1\n",
+                                         "m n k latency(ms)\n512 512 512 0.00268435456\n",
+                                         "M,N,K,dtype,Time (us)\n512,512,512,BF16,2.68435456\n"};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        static const struct dt_profile none;
+        p = none;
+        write_file(tables[i], path);
+        CHECK_OK(rates_read(path, &measured, &p));
+        CHECK(p.rates.count == 1 && p.rates.entries[0].dtype == DT_BF16 &&
+                  fabs(p.rates.entries[0].seconds - 2 * 512. * 512 * 512 / 100e12) < 1e-12,
+              "table %zu", i);
+        unlink(path);
+    }
+}
+
+/* Lines of nccl-tests before and since a column "root", with what launchers put before each. */
+static void lines_of_nccl_tests(void)
+{
+    static const char *const runs[] = {
+        "%s#  Rank  0 Pid 1 on a device  0\n%s#  Rank  1 Pid 2 on b device  0\n"
+        "%s#  size  count  type  redop  time  algbw  busbw  error  time  algbw  busbw  error\n"
+        "%s#   (B)                      (us)  (GB/s)  (GB/s)\n%s 134217728 33554432 float sum 10553 12.7 22.5 4e-07 10527 12.7 22.6 "
+        "4e-07\n",
+        "%s#  Rank  0 Group  0 Pid 1 on a device  0\n%s#  Rank  1 Group  0 Pid 2 on b device  0\n"
+        "%s#  size  count  type  redop  root  time  algbw  busbw  #wrong  time  algbw  busbw  #wrong\n"
+        "%s#   (B)                      (us)  (GB/s)  (GB/s)\n%s 134217728 33554432 float sum -1 10553 12.7 22.5 0 10527 12.7 22.6 0\n"};
+    static const char *const tags[] = {"", "[1,0]<stdout>:", "0: "};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs * 3; i++) {
+        static struct dt_profile p;
+        struct dt_sim_measured_list *measured = calloc(1, sizeof *measured);
+        const char *tag = tags[i % 3];
+        char path[PATH_BYTES], named[PATH_BYTES + 16], text[2048];
+        snprintf(text, sizeof text, runs[i / 3], tag, tag, tag, tag, tag);
+        write_file("", path);
+        snprintf(named, sizeof named, "%s_all_reduce.txt", path);
+        FILE *file = fopen(named, "w");
+        CHECK(measured && file && fprintf(file, "%s# nThread 1 nGpus 1\n%s", tag, text) > 0 && fclose(file) == 0);
+        CHECK_OK(rates_read(named, measured, &p));
+        const struct dt_sim_measured *e = &measured->entries[0];
+        CHECK(measured->count == 1 && e->ranks == 2 && e->nodes == 2 && fabs(e->seconds * 22.5e9 - 134217728) < 1, "run %zu: %d, %g s", i,
+              measured->count, e->seconds);
+        unlink(path);
+        unlink(named);
+        free(measured);
+    }
 }
 
 static void columns_not_read(void)
@@ -166,6 +207,8 @@ static void wrong_tables(void)
                 {"m,n,k,tflops\n1,2,3,0\n", ":2: tflops"},
                 {"m,n,k,dtype,tflops\n1,2,3,int8,4\n", "bf16"},
                 {"gpu,m,n,k,tflops\nA,1,2,3,4\nB,1,2,3,4\n", "keep the rows of one"},
+                {"batch,m,n,k,tflops\n1,1,2,3,4\n16,1,2,3,4\n", ":3: batch: \"16\" is not 1"},
+                {"# out-of-place\n# busbw\n8 2 float sum -1 9 1 1\n", "which collective"},
                 {"head_dim,direction,tflops\n64,forward,1\n", "seq"},
                 {"head_dim,seq,direction,tflops\n64,512,sideways,1\n", ":2: direction"},
                 {"library,head_dim,seq,direction,tflops\nA,64,512,forward,1\nB,64,512,forward,1\n", "library"},
@@ -183,8 +226,13 @@ static void wrong_tables(void)
 }
 
 static const struct test_case cases[] = {
-    {"products", products},   {"collectives", collectives},   {"sizes and names", sizes_and_names},
-    {"attention", attention}, {"wrong tables", wrong_tables}, {"columns that are not read", columns_not_read},
+    {"lines of nccl-tests", lines_of_nccl_tests},
+    {"products", products},
+    {"collectives", collectives},
+    {"sizes and names", sizes_and_names},
+    {"attention", attention},
+    {"wrong tables", wrong_tables},
+    {"columns that are not read", columns_not_read},
 };
 
 int main(void)
