@@ -4,6 +4,7 @@
 #include "cli/text/text.h"
 #include "cli/words/words.h"
 #include "lib/base/output_file.h"
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 #include "schedules/config/model_from.h"
 #include "schedules/config/parse.h"
@@ -66,8 +67,11 @@ static dt_status import(const struct import_arguments *a, struct dt_translation 
         return import_model(a->file, tree, t);
     if (f)
         return framework_import(f, tree, &a->options, t);
+    char list[256] = "";
+    for (int i = 0; framework_name(i); i++)
+        dt_append(list, sizeof list, ", ", "%s", framework_name(i));
     dt_json_destroy(tree);
-    return dt_fail(DT_ERR_INVALID, "%s: cannot tell whose job this is: name the framework with --from WHOSE", a->file);
+    return dt_fail(DT_ERR_INVALID, "%s: cannot tell whose job this is: name the framework with --from, which is one of %s", a->file, list);
 }
 
 /* Does the result read as a config, after the changes of --set? */

@@ -103,6 +103,8 @@ static dt_status read_value(const char *path, enum text_format format, struct cJ
 {
     DT_FREED char *text = NULL;
     size_t length;
+    if (ends_with(path, ".py"))
+        return dt_fail(DT_ERR_INVALID, "%s: a Python file is not run: give the file that it reads, or writes down", path);
     if (format == TEXT_YAML || format == TEXT_TOML)
         return read_by_python(path, format, out);
     DT_TRY(dt_read_file(path, &text, &length));
