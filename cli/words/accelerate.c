@@ -39,13 +39,11 @@ static const char no_bearing[] =
 static const struct {
     const char *strategy, *number, *sharding;
 } strategies[] = {
-    {"NO_SHARD", "3", "none"},
-    {"SHARD_GRAD_OP", "2", "gradients"},
-    {"FULL_SHARD", "1", "parameters"},
-    {"HYBRID_SHARD", "4", "parameters"},
+    {"NO_SHARD", "3", "none"},           {"SHARD_GRAD_OP", "2", "gradients"},       {"FULL_SHARD", "1", "parameters"},
+    {"HYBRID_SHARD", "4", "parameters"}, {"HYBRID_SHARD_ZERO2", "5", "parameters"},
 };
 
-enum { STRATEGIES = sizeof strategies / sizeof *strategies, HYBRID = STRATEGIES - 1 };
+enum { STRATEGIES = sizeof strategies / sizeof *strategies, HYBRID_ZERO2 = STRATEGIES - 1, HYBRID = HYBRID_ZERO2 - 1 };
 
 /* Read the sharding strategy. FSDP2 has a flag for it. FSDP1 has the word fsdp_sharding_strategy;
  * without it the launcher sets FULL_SHARD, whatever word fsdp_reshard_after_forward has. */
@@ -94,8 +92,14 @@ static void settle_sharding(struct dt_translation *t)
             continue;
         dt_remark(t, DT_REMARK_READ, "fsdp_config: %s", strategies[i].strategy);
         dt_json_put(t->ours, "job.sharding", dt_json_text(strategies[i].sharding));
-        if (i == HYBRID && nodes > 1)
+        if (i >= HYBRID && nodes > 1)
             dt_json_put_number(t->ours, "job.shard", world / nodes);
+        if (i == HYBRID_ZERO2) {
+            dt_json_put(t->ours, "fsdp.gather", dt_json_text("step"));
+            dt_remark(t, DT_REMARK_ASSUMED,
+                      "fsdp.gather: step; parameters stay gathered until the backward pass, here of a whole step and there of each "
+                      "accumulated part");
+        }
     }
     if (!known)
         dt_remark(t, DT_REMARK_CANNOT, "fsdp_config.fsdp_sharding_strategy: %s; not known here", cJSON_GetStringValue(strategy));

@@ -44,6 +44,7 @@ static const struct dt_word words[] = {
             .values = DT_VALUES({"allgather", "all_gather"}, {"alltoall", "p2p"}),
             .why = "torchtitan and dtbench have allgather and alltoall (all_gather and p2p) in common"),
     DT_WORD("parallelism.expert_parallel_degree", NULL, "1", DT_ONLY("1"), .why = "dtbench has no mixtures of experts"),
+    DT_WORD("parallelism.expert_tensor_parallel_degree", NULL, NULL, DT_ONLY("1"), .why = "dtbench has no mixtures of experts"),
     DT_WORD("activation_checkpoint.mode", "activation", "selective",
             .values = DT_VALUES({"none", "keep"}, {"full", "checkpoint"}, {"selective", "selective_op"}),
             .why = "torchtitan and dtbench have none, full and selective in common (keep, checkpoint, selective_op)"),

@@ -134,6 +134,25 @@ static void adapt_fsdp_config(struct cJSON *theirs)
             *c = (char)toupper((unsigned char)*c);
 }
 
+/* Kernels of Liger (axolotl has a key for each), which fuse norms, SwiGLU, rope, and the loss with
+ * the head. */
+static void adapt_liger(struct dt_translation *t)
+{
+    bool on = false;
+    for (struct cJSON *child = t->theirs->child, *next; child; child = next) {
+        next = child->next;
+        if (strncmp(child->string, "liger_", 6) != 0 && strcmp(child->string, "use_liger_kernel") != 0 &&
+            strcmp(child->string, "enable_liger_kernel") != 0)
+            continue;
+        on |= cJSON_IsTrue(child);
+        cJSON_Delete(cJSON_DetachItemViaPointer(t->theirs, child));
+    }
+    if (on)
+        dt_remark(t, DT_REMARK_ASSUMED,
+                  "kernels of Liger: norms, SwiGLU and rope are one kernel each there, and the loss is in chunks, without logits of "
+                  "a whole batch: less time and memory than is predicted");
+}
+
 /* The launcher's flags, which are settings of fsdp_config. */
 static void take_fsdp_flags(struct cJSON *theirs)
 {
@@ -236,6 +255,7 @@ static void adapt_numbers(struct dt_translation *t)
 static void adapt(struct dt_translation *t)
 {
     adapt_python(t);
+    adapt_liger(t);
     lift(t->theirs, "config_file"); /* accelerate's, which launches the script */
     adapt_fsdp(t->theirs);
     adapt_deepspeed_config(t->theirs);
@@ -259,6 +279,14 @@ static void adapt_axolotl(struct dt_translation *t)
                                            {"bfloat16", "torch_dtype"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         rename_key(t->theirs, names[i][0], names[i][1]);
+    static const char *const types[] = {"bf16", "fp16", "float16", "float32", "torch_dtype"};
+    bool is_said = false;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        is_said |= dt_json_at(t->theirs, types[i]) != NULL;
+    if (!is_said) {
+        dt_json_put(t->theirs, "bf16", dt_json_text("auto"));
+        dt_remark(t, DT_REMARK_ASSUMED, "bf16: auto, the default of axolotl 0.13");
+    }
     const struct cJSON *bf16 = dt_json_at(t->theirs, "bf16");
     if (dt_json_is(bf16, "auto") || dt_json_is(bf16, "full"))
         dt_json_put(t->theirs, "bf16", dt_json_truth(true));
@@ -285,10 +313,11 @@ static void settle_model(struct dt_translation *t)
     dt_json_drop(t->theirs, "model_type");
     if (!dt_json_at(t->ours, "model.block_size"))
         dt_remark(t, DT_REMARK_ASSUMED, "model.block_size: the longest sample of the model; the file does not say how long samples are");
-    bool packed = dt_json_is(dt_json_at(t->theirs, "packing"), "true") || dt_json_is(dt_json_at(t->theirs, "pad_to_sequence_len"), "true");
+    bool packed = dt_json_is(dt_json_at(t->theirs, "packing"), "true") || dt_json_is(dt_json_at(t->theirs, "neat_packing"), "true") ||
+                  dt_json_is(dt_json_at(t->theirs, "pad_to_sequence_len"), "true");
     if (!packed)
         dt_remark(t, DT_REMARK_ASSUMED, "each sample has all the tokens that it may have; shorter ones that are not packed take less");
-    dt_json_drop(t->theirs, "packing pad_to_sequence_len pad_to_max_length");
+    dt_json_drop(t->theirs, "packing neat_packing pad_to_sequence_len pad_to_max_length");
 }
 
 /* Weights that are loaded in 16 bits stay so without FSDP and DeepSpeed, which make fp32 ones of
@@ -310,7 +339,7 @@ static void settle_ranks(struct dt_translation *t)
     double nodes = dt_json_number(t->ours, "job.nodes", 0), per_node = dt_json_number(t->ours, "job.gpus_per_node", 0);
     if (per_node > 0 && !dt_json_at(t->ours, "job.world"))
         dt_json_put_number(t->ours, "job.world", per_node * (nodes > 0 ? nodes : 1));
-    if (nodes == 0 && dt_json_is(dt_json_at(t->theirs, "fsdp_config.fsdp_sharding_strategy"), "HYBRID_SHARD"))
+    if (nodes == 0 && strstr(dt_json_text_at(t->theirs, "fsdp_config.fsdp_sharding_strategy"), "HYBRID_SHARD"))
         dt_remark(t, DT_REMARK_CANNOT,
                   "fsdp: hybrid_shard; the file does not say how many machines: --set paradigm=hsdp --set hsdp.shard_size=N");
 }
@@ -371,8 +400,9 @@ const struct framework framework_axolotl = {
     .marks = (const char *const[]){"base_model micro_batch_size", NULL},
     .fixed = "{" FIXED_IN_ALL("") ", \"ddp\": {\"overlap\": true}}",
     .words = words,
-    .no_bearing = NO_BEARING " chat_template special_tokens wandb_ strict plugins flash_attention sdp_attention xformers_ attention "
-                             "train_on_inputs early_stopping debug num_epochs tokens saves_per_epoch evals_per_epoch rl_beta shuffle_",
+    .no_bearing =
+        NO_BEARING " chat_template special_tokens wandb_ strict plugins flash_attention sdp_attention xformers_ attention "
+                   "flex_ cosine_ train_on_inputs early_stopping debug num_epochs tokens saves_per_epoch evals_per_epoch rl_beta shuffle_",
     .below = (const struct framework *const[]){&framework_accelerate, &framework_deepspeed, NULL},
     .files = "deepspeed",
     .without_model = SCRIPT,

@@ -208,6 +208,10 @@ def test_arguments_of_the_trainer():
     check(not said["unknown"] and any("shorter ones that are not packed take less" in line for line in said["assumed"]), said)
     said = imported("finetune.sh", TRAINER.replace("full_shard", "shard_grad_op offload").replace("4 --master", "8 --nnodes=2 --master"))
     has(said["config"], world_size=16, paradigm="zero2", parameter_offload=True)
+    said = imported("finetune.sh", TRAINER.replace("full_shard", "hybrid_shard_zero2").replace("4 --master", "8 --nnodes=2 --master"))
+    has(said["config"], world_size=16, paradigm="hsdp", hsdp__shard_size=8, fsdp__gather="step")
+    said = imported("finetune.sh", TRAINER.rstrip() + " --use_liger_kernel True")
+    check(any(line.startswith("kernels of Liger") for line in said["assumed"]) and not said["unknown"], said)
     said = imported("finetune.sh", TRAINER.replace('--fsdp "full_shard auto_wrap"', ""))
     has(said["config"], paradigm="ddp", gradient_dtype="fp32", reduce_dtype=None)
     for argument, text in (("--use_peft True", "use_peft: true; all parameters are trained here"), ("--optim adamw_bnb_8bit", 'optim: "adamw_bnb_8bit"; optimizers are'),
@@ -253,6 +257,9 @@ def test_axolotl_and_torchtune():
     has(said["config"], paradigm="fsdp", batch_size=8, micro_batches=4, parameter_offload=True, model__preset="Llama-3.1-8B", activation="checkpoint",
         optimizer__learning_rate=2e-5, optimizer__master_weights=True)
     check(not any("not packed" in line for line in said["assumed"]) and not said["unknown"], said)
+    said = imported("axolotl.yaml", AXOLOTL.replace("bf16: auto", "liger_rope: true\nliger_rms_norm: true\nliger_layer_norm: false"), "--gpus", "8")
+    has(said["config"], model__dtype="bf16")
+    check(sum("iger" in line for kind in said for line in said[kind]) == 1 and "bf16: auto, the default of axolotl 0.13" in said["assumed"] and not said["unknown"], said)
     alone = AXOLOTL[:AXOLOTL.index("fsdp:")]
     has(imported("axolotl.yaml", alone, "--gpus", "2")["config"], paradigm="ddp", optimizer__master_weights=False, gradient_dtype=None)
     result = run("import", write("axolotl.yaml", AXOLOTL + "adapter: lora\n"), "--gpus", "8", code=CONFIG)
@@ -625,7 +632,13 @@ def test_validate_reads_what_nccl_tests_prints():
 
 
 def test_a_file_of_nobody():
-    check("cannot tell whose job this is" in run("import", write("x.json", {"a": 1}), code=CONFIG).stderr, "nobody's")
+    said = run("import", write("x.json", {"a": 1}), code=CONFIG).stderr
+    check("cannot tell whose job this is" in said and "megatron, torchtitan" in said, said)
+    check("a Python file is not run" in run("import", write("x.py", "a = 1"), code=CONFIG).stderr, "Python")
+    need_yaml()
+    for job in ("trainer: {strategy: {context_parallel_size: 2}}\nmodel: {config: {_target_: Llama3Config8B}}\ndata: {micro_batch_size: 1}",  # NeMo 2
+                "trainer: {train_batch_size: 8}\nmodel: {type: gpt2, num_layers: 4}"):  # levanter
+        check("cannot tell whose job this is" in run("import", write("x.yaml", job), code=CONFIG).stderr, job)
     check("expected an object of keys and values" in run("import", write("x.json", [1]), "--from", "deepspeed", code=CONFIG).stderr, "a list")
     check("cannot be read" in run("import", os.path.join(WORK, "none.yaml"), code=CONFIG).stderr, "no file")
     need_yaml()
