@@ -1,6 +1,7 @@
 /* `dtbench`: the table of commands, the help, and the choice of what to run. */
 #include "cli/commands/commands.h"
 #include "cli/generate/generate.h"
+#include "cli/run/run.h"
 #include "cli/text/text.h"
 #include "lib/base/text.h"
 #include "lib/record/record.h"
@@ -166,6 +167,9 @@ static int finish(int code)
     fprintf(stderr, "dtbench: standard output cannot be written\n");
     return EXIT_CODE_OUTPUT;
 }
+
+/* Called before the constructors of all libraries. */
+__attribute__((section(".preinit_array"), used)) static void (*const called_first)(void) = signals_begin;
 
 int main(int argc, char **argv)
 {

@@ -415,8 +415,8 @@ static int run_sweep(struct sweep *s, const struct run_options *o, char **argv)
     if (check_all(s) < 0)
         return refuse(s, EXIT_CODE_CONFIG);
     if (!o->dry_run) {
+        signals_install(); /* first: a program that is executed anew inherits what is ignored */
         crowded_begin_anew(s, o->config.config ? o->config.config : o->config.file, argv);
-        signals_install();
     }
     enum exit_code code = prepare(s, o, path);
     if (o->dry_run && code == EXIT_CODE_OK)

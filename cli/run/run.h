@@ -19,9 +19,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- SIGINT, SIGTERM, and SIGUSR1 (what Slurm's --signal=USR1@120 sends before the time limit):
- * counted, for the functions below ---- */
+/* ---- SIGINT, SIGTERM, SIGHUP (a terminal was closed), and SIGUSR1 (what Slurm's
+ * --signal=USR1@120 sends before the time limit): counted, for the functions below ---- */
 
+/* Remember whether the process was started with SIGHUP ignored, as by nohup: that stays. Called before libraries are initialised,
+ * which may replace it: UCX, which Open MPI loads, handles SIGHUP itself. */
+void signals_begin(void);
 /* From now on these signals are counted and do not end the process. */
 void signals_install(void);
 int signals_count(void);

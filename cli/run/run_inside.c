@@ -14,24 +14,32 @@
 /* A signal handler has no context argument, so its results are global. */
 static volatile sig_atomic_t signal_count, first_signal;
 
+static bool hangs_up_unseen; /* SIGHUP is ignored */
+
+void signals_begin(void)
+{
+    struct sigaction at_start;
+    hangs_up_unseen = sigaction(SIGHUP, NULL, &at_start) == 0 && at_start.sa_handler == SIG_IGN;
+}
+
+/* A terminal that closes sends SIGHUP several times, by the system and by the shell; that is one request to stop. */
 static void on_signal(int number)
 {
     if (signal_count == 0)
         first_signal = number;
-    signal_count++;
+    if (signal_count == 0 || number != SIGHUP)
+        signal_count++;
 }
 
 void signals_install(void)
 {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_signal; /* without SA_RESTART, so that waiting calls return */
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL);
-    action.sa_handler = SIG_IGN; /* if a reader is gone (`| head`), the write fails and is reported */
-    sigaction(SIGPIPE, &action, NULL);
+    const struct sigaction counted = {.sa_handler = on_signal}; /* without SA_RESTART, so that waiting calls return */
+    const struct sigaction ignored = {.sa_handler = SIG_IGN};
+    sigaction(SIGINT, &counted, NULL);
+    sigaction(SIGTERM, &counted, NULL);
+    sigaction(SIGUSR1, &counted, NULL);
+    sigaction(SIGHUP, hangs_up_unseen ? &ignored : &counted, NULL);
+    sigaction(SIGPIPE, &ignored, NULL); /* if a reader is gone (`| head`), the write fails and is reported */
 }
 
 int signals_count(void)

@@ -21,6 +21,7 @@ const struct exit_code_row *exit_code_table(void)
         {EXIT_CODE_REGRESSION, "dtbench compare found a regression"},
         {EXIT_CODE_INCOMPARABLE, "dtbench compare: records of different machines or libraries, or without a common experiment"},
         {EXIT_CODE_LATER, "the time limit or SIGUSR1 left experiments for a later run: --resume runs them"},
+        {EXIT_CODE_SIGNAL + SIGHUP, "interrupted by SIGHUP, as when a terminal is closed; finished experiments are kept"},
         {EXIT_CODE_SIGNAL + SIGINT, "interrupted by SIGINT; finished experiments are kept"},
         {EXIT_CODE_SIGNAL + SIGTERM, "interrupted by SIGTERM; finished experiments are kept"},
         {0},

@@ -121,7 +121,7 @@ enum exit_code {
     EXIT_CODE_REGRESSION = 8,
     EXIT_CODE_INCOMPARABLE = 9,
     EXIT_CODE_LATER = 75,   /* sysexits.h calls it EX_TEMPFAIL: try again */
-    EXIT_CODE_SIGNAL = 128, /* plus the signal's number: 130 for SIGINT, 143 for SIGTERM */
+    EXIT_CODE_SIGNAL = 128, /* plus the signal's number: 129 for SIGHUP, 130 for SIGINT, 143 for SIGTERM */
 };
 
 struct exit_code_row {

@@ -21,7 +21,7 @@ typedef enum dt_status {
     DT_ERR_TIMEOUT = -6,     /* a step or the start-up exceeded its time limit */
     DT_ERR_DEVICE = -7,      /* the device or one of its libraries failed */
     DT_ERR_UNAVAILABLE = -8, /* not compiled in, or the machine lacks it */
-    DT_ERR_INTERRUPTED = -9, /* SIGINT or SIGTERM */
+    DT_ERR_INTERRUPTED = -9, /* SIGINT, SIGTERM or SIGHUP */
     DT_ERR_VERIFY = -10,     /* losses differ from one device's */
     DT_ERR_WORLD = -11,      /* the launcher's ranks and the config disagree */
 } dt_status;

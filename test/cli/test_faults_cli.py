@@ -131,11 +131,13 @@ def test_a_stopped_rank_is_a_timeout():
 
 
 def test_interrupts_keep_finished_work():
-    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, LATER)):
+    for number, code in ((signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, LATER)):
         output = records_path("interrupted.jsonl")
         run_of = Started(config(), "-o", output, "--set", "sweep.steps.timed=[2,1000000]")
         run_of.ranks_train(2)
-        run_of.process.send_signal(number)
+        for _ in range(3 if number == signal.SIGHUP else 1):  # a shell and the system send it, too, when a terminal is closed
+            run_of.process.send_signal(number)
+            time.sleep(0.01)
         out, seconds = run_of.finish(code)
         check(seconds < ENDS_S, f"{seconds:.1f} s until the end")
         records = read_records(output)
@@ -144,6 +146,19 @@ def test_interrupts_keep_finished_work():
         check(records[1]["metrics"]["peak_bytes"]["total"] > 0, "the bytes are lost")
         check("not run" not in out and "4 of 6 experiments not run" in run_of.text, out, run_of.text)
         check("dtbench: 1/6 ddp, timed 2: ok" in run_of.text, "a finished result, on a terminal too:", run_of.text)
+
+
+def test_a_run_under_nohup_outlives_its_terminal():
+    for library in ("", os.environ["OWN_HANDLER_LIBRARY"]):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as nohup has it
+        ENVIRONMENT["LD_PRELOAD"] = library
+        run_of = Started(one(), "-o", records_path("nohup.jsonl"), *FOREVER)
+        del ENVIRONMENT["LD_PRELOAD"]
+        signal.signal(signal.SIGHUP, before)
+        run_of.ranks_train()
+        run_of.process.send_signal(signal.SIGHUP)
+        run_of.process.send_signal(signal.SIGTERM)
+        run_of.finish(143)
 
 
 def test_more_threads_than_processors():
