@@ -31,31 +31,26 @@ void checkpoint_model_text(const struct dt_model *model, char *out, size_t out_b
     snprintf(out, out_bytes, "%s, %s", model->family->name, texts.sizes);
 }
 
-/* `why` gets the text of the first rank that has failed; "" if none has. */
-static dt_status find_first(struct dt_comm *world, char why[WHY_BYTES])
+/* Fail with the text of the first rank that has one, and its number. */
+static dt_status fail_as_first(struct dt_comm *world, dt_status status, const char own[WHY_BYTES])
 {
     int size = dt_comm_size(world), first = 0;
     DT_FREED char(*all)[WHY_BYTES] = calloc((size_t)size, sizeof *all);
     DT_TRY(dt_allocated(all, "no host memory for %d ranks", size));
-    DT_TRY(dt_host_all_gather(world, why, WHY_BYTES, all));
+    DT_TRY(dt_host_all_gather(world, own, WHY_BYTES, all));
     while (first + 1 < size && !*all[first])
         first++;
-    memcpy(why, all[first], WHY_BYTES);
-    return DT_OK;
+    return size == 1 ? dt_fail(status, "%s", own) : dt_fail(status, "rank %d: %s", first, all[first]);
 }
 
 dt_status checkpoint_agree(struct dt_comm *world, dt_status status, dt_status others)
 {
-    char own[WHY_BYTES] = "", why[WHY_BYTES];
+    char own[WHY_BYTES] = "";
     double mine = status < 0, sum_and_highest[2];
     if (status < 0)
         snprintf(own, sizeof own, "%s", dt_error_message());
     DT_TRY(dt_host_reduce(world, &mine, 1, sum_and_highest));
-    if (sum_and_highest[0] == 0)
-        return DT_OK;
-    memcpy(why, own, sizeof why);
-    DT_TRY(find_first(world, why));
-    return dt_fail(status < 0 ? status : others, "%s", status < 0 ? own : why);
+    return sum_and_highest[0] == 0 ? DT_OK : fail_as_first(world, status < 0 ? status : others, own);
 }
 
 dt_status checkpoint_sync_folder(const char *path)

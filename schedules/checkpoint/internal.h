@@ -66,5 +66,5 @@ void checkpoint_file_name(const char *path, const char *folder, int rank, char *
 void checkpoint_model_text(const struct dt_model *model, char *out, size_t out_bytes);
 
 /* Make all ranks fail if one has failed, and say why. `status` and its text are this rank's.
- * Errors: DT_ERR_COMM, or `status`, or `others` with the text of the first rank that has failed. */
+ * Errors: DT_ERR_COMM, or `status`, or `others`, with the number and the text of the first rank that has failed. */
 dt_status checkpoint_agree(struct dt_comm *world, dt_status status, dt_status others);
