@@ -111,23 +111,15 @@ static void say_profiles(const struct map_box *boxes, int count, FILE *to)
         line_print(to, "the same plan is best with each of these profiles in %d of %d boxes", same, cells);
 }
 
-static const char *unit_of_all(const struct map_box *boxes, int count)
-{
-    const char *unit = NULL;
-    for (int i = 0; i < count; i++) {
-        if (unit && boxes[i].unit && strcmp(boxes[i].unit, unit) != 0)
-            return "unit";
-        unit = boxes[i].unit ? boxes[i].unit : unit;
-    }
-    return unit ? unit : "token";
-}
-
 dt_status map_print(const struct map_box *boxes, int count, FILE *to)
 {
     char rate[FORMAT_BYTES];
     bool stopped = false;
     int with_rules = 0;
+    const char *unit = NULL;
     struct table *t = table_create();
+    for (int i = 0; i < count; i++)
+        unit = unit_in_common(unit, boxes[i].unit);
     while (with_rules < count && boxes[with_rules].rules.count == 0)
         with_rules++;
     int rules = with_rules < count ? boxes[with_rules].rules.count : 0;
@@ -136,7 +128,7 @@ dt_status map_print(const struct map_box *boxes, int count, FILE *to)
     table_column(t, TABLE_LEFT, "model");
     table_column(t, TABLE_RIGHT, "batch");
     table_column(t, TABLE_LEFT, "best");
-    table_column(t, TABLE_RIGHT | TABLE_STAYS, "%ss/s", unit_of_all(boxes, count));
+    table_column(t, TABLE_RIGHT | TABLE_STAYS, "%ss/s", unit ? unit : "token");
     table_column(t, TABLE_RIGHT, "GiB");
     for (int i = 0; i < rules; i++)
         table_column(t, TABLE_RIGHT, "%s", boxes[with_rules].rules.all[i].name);

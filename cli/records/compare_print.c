@@ -42,9 +42,7 @@ static const char *unit_of_all(const struct compare *c)
     const char *unit = NULL;
     for (int i = 0; i < 2 * c->count; i++) {
         const struct record_facts *record = i % 2 ? c->rows[i / 2].new : c->rows[i / 2].base;
-        if (record && unit && strcmp(unit, unit_counted(record)) != 0)
-            return "unit";
-        unit = record ? unit_counted(record) : unit;
+        unit = unit_in_common(unit, record ? unit_counted(record) : NULL);
     }
     return unit ? unit : "token";
 }

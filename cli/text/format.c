@@ -254,3 +254,10 @@ void paragraph_print(const char *text, int indent, FILE *to)
             return;
     }
 }
+
+const char *unit_in_common(const char *all, const char *unit)
+{
+    if (!all || !unit)
+        return all ? all : unit;
+    return strcmp(all, unit) == 0 ? all : "unit";
+}

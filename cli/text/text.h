@@ -275,6 +275,10 @@ enum { PARAGRAPH_COLUMNS = 110 };
  * and a newline. The first line continues the caller's line. */
 void paragraph_print(const char *text, int indent, FILE *to);
 
+/* The unit of all rows of a table, found one row after the other: `all` so far, NULL at first, and this row's, NULL for none.
+ * "unit" if they differ. */
+const char *unit_in_common(const char *all, const char *unit);
+
 /* ---- what the terminal can do ---- */
 
 /* Numbers of SGR escapes; NONE: no escape. */
