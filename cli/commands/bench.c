@@ -221,7 +221,7 @@ static dt_status measure(const struct command_options *o, const struct dt_world 
     watch.total = calibration_count(&o->request, 1);
     dt_status status = calibration_measure_world(&o->request, &watch, c);
     if (watch.live)
-        fprintf(stderr, "\r\033[K");
+        status_clear();
     return status;
 }
 

@@ -144,7 +144,7 @@ static dt_status measure(const struct campaign *plan, bool quiet, struct calibra
         run.before += calibration_count(&request, plan->worlds[w] > 1);
     }
     if (run.live)
-        fprintf(stderr, "\r\033[K");
+        status_clear();
     return status;
 }
 

@@ -126,10 +126,9 @@ static void show_progress(void *context, const struct search_progress *progress)
     if (!w->live || dt_clock_s() - w->drawn_s < 1.0 / REDRAWS_PER_S)
         return;
     w->drawn_s = dt_clock_s();
-    fprintf(stderr, "\r\033[K%s of %s candidates, %s simulated, best %s %ss/s", format_count((uint64_t)progress->done, done),
-            format_count((uint64_t)progress->count, count), format_count((uint64_t)progress->simulated, simulated),
-            format_number(progress->best_units_per_s, best), w->planner->base.model.family->unit);
-    fflush(stderr);
+    status_line("%s of %s candidates, %s simulated, best %s %ss/s", format_count((uint64_t)progress->done, done),
+                format_count((uint64_t)progress->count, count), format_count((uint64_t)progress->simulated, simulated),
+                format_number(progress->best_units_per_s, best), w->planner->base.model.family->unit);
 }
 
 /* One candidate's record, as dtbench run would write it. */
@@ -196,7 +195,7 @@ static dt_status print(const struct plan_options *o, const struct planner *p, co
     DT_TRY(dt_allocated(reasons, "no host memory for a plan"));
     dt_status status = find_reasons(o, p, w, reasons);
     if (w->drawn_s > 0)
-        fputs("\r\033[K", stderr);
+        status_clear();
     DT_THEN(status, o->json ? planner_print_json(p, reasons, measured, stdout) : planner_print(p, reasons, stdout));
     fflush(stdout);
     return status;
@@ -457,13 +456,13 @@ static dt_status make_boxes(const struct plan_options *o, struct progress_watch 
 {
     for (*done = 0; *done < count && signals_count() == 0; ++*done) {
         if (w->live)
-            fprintf(stderr, "\r\033[K%s, batch %s%s%s\n", boxes[*done].model ? boxes[*done].model : "the config's model",
-                    boxes[*done].batch ? boxes[*done].batch : "free", boxes[*done].profile ? ", " : "",
-                    boxes[*done].profile ? boxes[*done].profile : "");
+            status_line("%s, batch %s%s%s\n", boxes[*done].model ? boxes[*done].model : "the config's model",
+                        boxes[*done].batch ? boxes[*done].batch : "free", boxes[*done].profile ? ", " : "",
+                        boxes[*done].profile ? boxes[*done].profile : "");
         DT_TRY(make_box(o, w, to, &boxes[*done]));
     }
     if (w->drawn_s > 0)
-        fputs("\r\033[K", stderr);
+        status_clear();
     return DT_OK;
 }
 

@@ -70,7 +70,7 @@ static dt_status show_progress(void *context, int done, int total)
     if (signals_count() > 0)
         return dt_fail(DT_ERR_INTERRUPTED, "stopped after %d of %d products", done, total);
     if (*live)
-        fprintf(stderr, "\r\033[Kmeasuring products: %d/%d", done, total);
+        status_line("measuring products: %d/%d", done, total);
     return DT_OK;
 }
 
@@ -83,7 +83,7 @@ static dt_status measure(const struct dt_tuner *tuner, struct dt_tuning *tuning,
     dt_status status = tuner->measure(tuning, device, &hooks);
     dt_device_destroy(device);
     if (live)
-        fprintf(stderr, "\r\033[K");
+        status_clear();
     return status;
 }
 

@@ -17,8 +17,8 @@ static void on_progress(void *context, int rank, const char *text)
     if (rank != 0 || sscanf(text, "%d %d", &done, &total) != 2)
         return;
     if (run->live)
-        fprintf(stderr, "\r\033[Kmeasuring %d rank%s: %d/%d, %d %% of all", run->ranks, run->ranks > 1 ? "s" : "", done, total,
-                100 * (run->before + done) / run->total);
+        status_line("measuring %d rank%s: %d/%d, %d %% of all", run->ranks, run->ranks > 1 ? "s" : "", done, total,
+                    100 * (run->before + done) / run->total);
 }
 
 static int stop_requests(void *context)
@@ -58,7 +58,7 @@ static dt_status count_inside(void *context, int done, int total)
     if (signals_count() > 0)
         return dt_fail(DT_ERR_INTERRUPTED, "stopped after %d of %d measurements", done, total);
     if (run->live)
-        fprintf(stderr, "\r\033[Kmeasuring %d ranks: %d/%d", run->ranks, done, total);
+        status_line("measuring %d ranks: %d/%d", run->ranks, done, total);
     return DT_OK;
 }
 
@@ -77,7 +77,7 @@ dt_status calibration_measure_inside(const struct calibration_request *request, 
     dt_comm_destroy(comm);
     dt_device_destroy(device);
     if (run.live)
-        fprintf(stderr, "\r\033[K");
+        status_clear();
     return DT_OK;
 }
 

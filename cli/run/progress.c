@@ -25,8 +25,7 @@ static void draw(struct progress *p, const char *text)
         snprintf(line + number, sizeof line - (size_t)number, "%s  %s", p->label, text);
     else
         snprintf(line + number, sizeof line - (size_t)number, "%.*s..  %s", room > LABEL_LEAST ? room - 2 : LABEL_LEAST, p->label, text);
-    fprintf(stderr, "\r\033[K%.*s", width > 0 ? width : 0, line);
-    fflush(stderr);
+    status_line("%.*s", width > 0 ? width : 0, line);
     p->drawn = true;
     p->drawn_s = dt_clock_s();
 }
@@ -96,8 +95,7 @@ void progress_step(struct progress *progress, double seconds, double loss)
 void progress_clear(struct progress *progress)
 {
     if (progress->drawn)
-        fputs("\r\033[K", stderr);
-    fflush(stderr);
+        status_clear();
     progress->drawn = false;
 }
 

@@ -21,6 +21,20 @@ bool terminal_has_colour(FILE *stream)
     return terminal_is_live(stream) && (!no_color || !*no_color);
 }
 
+void status_line(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("\r\033[K", stderr);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+}
+
+void status_clear(void)
+{
+    status_line("%s", "");
+}
+
 int terminal_width(FILE *stream)
 {
     struct winsize size;

@@ -288,6 +288,9 @@ enum colour { COLOUR_NONE = 0, COLOUR_RED = 31, COLOUR_GREEN = 32, COLOUR_YELLOW
 bool terminal_is_live(FILE *stream);
 /* Can colours be used? Where terminal_is_live, unless NO_COLOR is set (https://no-color.org). */
 bool terminal_has_colour(FILE *stream);
+/* Write over the last line of the terminal, on standard error; or clear it. */
+void status_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void status_clear(void);
 int terminal_width(FILE *stream);   /* without a terminal: the environment's COLUMNS, or 80 */
 int terminal_columns(FILE *stream); /* 0: not a terminal */
 /* Characters of UTF-8 text, as a terminal counts them for letters and digits. */
