@@ -397,13 +397,6 @@ static dt_status check_all(const struct experiment_list *experiments, struct che
     return status;
 }
 
-/* The simulated cluster is part of the config, so its errors count as the config's. */
-static int report_check(dt_status status)
-{
-    bool wrong = status == DT_ERR_INVALID || status == DT_ERR_UNAVAILABLE || status == DT_ERR_IO;
-    return report_failure("check", wrong ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
-}
-
 static int print_checks(const struct experiment_list *experiments, bool json)
 {
     int count = experiments->count;
@@ -416,7 +409,7 @@ static int print_checks(const struct experiment_list *experiments, bool json)
         check_finish(&checks[i]);
     }
     if (status < 0)
-        return report_check(status);
+        return report_wrong("check", status);
     return fits ? EXIT_CODE_OK : EXIT_CODE_OOM;
 }
 
@@ -434,7 +427,7 @@ static int run(int argc, char **argv)
     if (o.plan) {
         dt_status status = check_all(experiments, NULL);
         DT_THEN(status, print_plans(experiments, o.times ? &o.of_passes : NULL, o.json));
-        code = status == DT_OK ? EXIT_CODE_OK : report_check(status);
+        code = status == DT_OK ? EXIT_CODE_OK : report_wrong("check", status);
     } else {
         code = print_checks(experiments, o.json);
     }

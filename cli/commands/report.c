@@ -120,7 +120,7 @@ static dt_status read_plan(const char *path, char **out)
     return dt_json_print(plan, DT_JSON_COMPACT, out);
 }
 
-static dt_status spare(void *context, const char *path)
+static dt_status spare(void *context, const char *path, const char *name)
 {
     const struct command_options *o = context;
     return dt_output_spares("--output", o->output ? o->output : DEFAULT_PAGE, path);
@@ -132,7 +132,7 @@ static dt_status spare_all(struct command_options *o)
     DT_TRY(record_files_visit(o->records.items, o->records.count, spare, o));
     if (o->base)
         DT_TRY(record_files_visit(&o->base, 1, spare, o));
-    return o->plan ? spare(o, o->plan) : DT_OK;
+    return o->plan ? spare(o, o->plan, o->plan) : DT_OK;
 }
 
 static dt_status write_page(const struct command_options *o, const struct result_lines *lines, const struct report_parts *parts)

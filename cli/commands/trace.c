@@ -36,9 +36,7 @@ static int run(int argc, char **argv)
         return code;
     dt_status status = trace_spans_read(o.file, &spans);
     DT_THEN(status, o.number < 0 ? trace_path_print(spans, terminal_width(stdout), stdout) : trace_rank_print(spans, o.number, stdout));
-    if (status == DT_OK)
-        return EXIT_CODE_OK;
-    return report_failure("trace", status == DT_ERR_HOST_MEMORY ? EXIT_CODE_OTHER : EXIT_CODE_CONFIG);
+    return status == DT_OK ? EXIT_CODE_OK : report_wrong("trace", status);
 }
 
 const struct command command_trace = {

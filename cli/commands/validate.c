@@ -99,10 +99,7 @@ static int run(int argc, char **argv)
     DT_THEN(status, of_collectives ? validate_collectives(&a) : validate(&a, &rows, &summary));
     validate_summary_finish(&summary);
     validate_rows_finish(&rows);
-    if (status == DT_OK)
-        return EXIT_CODE_OK;
-    bool config = status == DT_ERR_INVALID || status == DT_ERR_IO || status == DT_ERR_UNAVAILABLE;
-    return report_failure("validate", config ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
+    return status == DT_OK ? EXIT_CODE_OK : report_wrong("validate", status);
 }
 
 const struct command command_validate = {

@@ -153,7 +153,7 @@ static dt_status find(const char *records, glob_t *found)
     return failed == GLOB_NOSPACE ? dt_fail(DT_ERR_HOST_MEMORY, "no memory for the names of files") : DT_OK;
 }
 
-dt_status drafts_visit(const char *records, dt_status (*use)(void *context, const char *path), void *context)
+dt_status drafts_visit(const char *records, record_file_use *use, void *context)
 {
     DT_ENDED(globfree) glob_t found = {0};
     DT_TRY(find(records, &found));
@@ -162,7 +162,7 @@ dt_status drafts_visit(const char *records, dt_status (*use)(void *context, cons
         if (fd < 0)
             continue;
         close(fd);
-        DT_TRY(use(context, found.gl_pathv[i]));
+        DT_TRY(use(context, found.gl_pathv[i], found.gl_pathv[i]));
     }
     return DT_OK;
 }

@@ -190,8 +190,12 @@ struct file_visit {
 /* Visit a file of records, and a draft that a killed run has left next to it. */
 static dt_status visit_file(struct file_visit *visit, const char *path)
 {
-    DT_TRY(visit->use(visit->context, path));
-    return strcmp(path, "-") == 0 ? DT_OK : drafts_visit(path, visit->use, visit->context);
+    bool standard = strcmp(path, "-") == 0;
+    const char *opened = standard ? "/dev/stdin" : path;
+    if (access(opened, R_OK) < 0)
+        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
+    DT_TRY(visit->use(visit->context, opened, standard ? "standard input" : path));
+    return standard ? DT_OK : drafts_visit(path, visit->use, visit->context);
 }
 
 /* Visit all matches of the pattern, by name. */
@@ -235,17 +239,13 @@ dt_status record_files_visit(const char *const *arguments, int argument_count, r
     return DT_OK;
 }
 
-static dt_status read_into_set(void *context, const char *path)
+static dt_status read_into_set(void *context, const char *path, const char *name)
 {
     struct set_reader *reader = context;
-    bool standard = strcmp(path, "-") == 0;
-    const char *opened = standard ? "/dev/stdin" : path, *name = standard ? "standard input" : path;
-    if (access(opened, R_OK) < 0)
-        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
     reader->torn = reader->newer = 0;
     reader->version = 0;
     DT_TRY(add_file(reader->set, name));
-    DT_TRY(dt_record_lines_visit(opened, read_line, reader));
+    DT_TRY(dt_record_lines_visit(path, read_line, reader));
     reader->set->newer += reader->newer;
     records_warn_of_left_out(reader->command, name, reader->torn, reader->newer, reader->version);
     return DT_OK;
@@ -262,9 +262,7 @@ int record_arguments_read(const char *command, const char *const *arguments, int
     struct set_reader reader = {.set = out, .command = command, .facts_alone = facts_alone};
     *out = (struct record_set){0};
     dt_status status = record_files_visit(arguments, count, read_into_set, &reader);
-    if (status == DT_OK)
-        return EXIT_CODE_OK;
-    return report_failure(command, status == DT_ERR_IO ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
+    return status == DT_OK ? EXIT_CODE_OK : report_wrong(command, status);
 }
 
 void record_set_finish(struct record_set *set)

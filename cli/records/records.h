@@ -66,8 +66,8 @@ struct record_set {
 /* Call `use` for each file that `arguments` name: files, folders (all *.jsonl in them, by name),
  * patterns that the shell did not expand, and "-" for standard input. It is also called for drafts
  * that killed runs have left in the same folders. Errors: DT_ERR_IO for a missing file,
- * DT_ERR_HOST_MEMORY, and those of `use`, which end the visit. */
-typedef dt_status record_file_use(void *context, const char *path);
+ * DT_ERR_HOST_MEMORY, and those of `use`, which end the visit. name: for texts; it is `path` itself but for standard input. */
+typedef dt_status record_file_use(void *context, const char *path, const char *name);
 dt_status record_files_visit(const char *const *arguments, int argument_count, record_file_use *use, void *context);
 
 /* Print a line to standard error for each kind of line that a command leaves out of a file: `torn`
@@ -157,7 +157,7 @@ void draft_end(struct draft *draft);
 
 /* Call `use` for each draft of RECORDS whose process has ended, as long as it returns DT_OK; drafts
  * are not changed. Errors: DT_ERR_HOST_MEMORY, and those of `use`. */
-dt_status drafts_visit(const char *records, dt_status (*use)(void *context, const char *path), void *context);
+dt_status drafts_visit(const char *records, record_file_use *use, void *context);
 /* Move the drafts of dead processes into the open file of records; *count is their number. Errors:
  * DT_ERR_IO, DT_ERR_HOST_MEMORY. */
 dt_status drafts_adopt(const char *records, struct dt_record_file *file, int *count);

@@ -134,17 +134,14 @@ static dt_status read_line(void *context, char *line, size_t bytes, uint64_t off
     return DT_OK;
 }
 
-static dt_status read_source(void *context, const char *path)
+static dt_status read_source(void *context, const char *path, const char *name)
 {
     struct reader *reader = context;
-    reader->standard = strcmp(path, "-") == 0;
+    reader->standard = name != path;
     reader->torn = reader->newer = 0;
-    const char *opened = reader->standard ? "/dev/stdin" : path, *name = reader->standard ? "standard input" : path;
-    if (access(opened, R_OK) < 0)
-        return dt_fail(DT_ERR_IO, "cannot read records from %s: %s", path, strerror(errno));
     if (!reader->standard)
         DT_TRY(add_source(reader->results, path, -1));
-    DT_TRY(dt_record_lines_visit(opened, read_line, reader));
+    DT_TRY(dt_record_lines_visit(path, read_line, reader));
     records_warn_of_left_out(reader->command, name, reader->torn, reader->newer, DT_RECORD_SCHEMA_VERSION + 1);
     return DT_OK;
 }

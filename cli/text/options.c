@@ -50,6 +50,12 @@ int report_failure(const char *command, enum exit_code code)
     return code;
 }
 
+int report_wrong(const char *command, dt_status status)
+{
+    bool wrong = status == DT_ERR_INVALID || status == DT_ERR_UNAVAILABLE || status == DT_ERR_IO;
+    return report_failure(command, wrong ? EXIT_CODE_CONFIG : EXIT_CODE_OTHER);
+}
+
 /* ---- options ---- */
 
 /* Every command's last option. */

@@ -138,6 +138,8 @@ void exit_codes_print(FILE *to);
 /* Print "dtbench COMMAND: the last failure's text" to stderr and return `code`; after a usage error
  * also say how to get help. */
 int report_failure(const char *command, enum exit_code code);
+/* The same after a failure in what the command was given to read: EXIT_CODE_CONFIG if that is wrong or not there. */
+int report_wrong(const char *command, dt_status status);
 
 /* ---- the arguments that choose the experiments: a config file, and changes to it ---- */
 
