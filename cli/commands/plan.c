@@ -138,7 +138,7 @@ static dt_status write_record(const struct progress_watch *w, struct dt_record_f
     DT_ENDED(report_finish) struct report report = {0};
     struct experiment complete = *e;
     DT_FREED char *line = NULL;
-    DT_TRY(experiment_resolve(&complete, NULL, "dtbench plan"));
+    DT_TRY(experiment_resolve(&complete, "dtbench plan"));
     report_init(&report);
     const struct simulated_machine *machine = &w->planner->machine;
     run_simulated_describe(&complete, &machine->cluster_file, &machine->profile_file, &machine->cluster, &report);
@@ -316,7 +316,7 @@ static dt_status print_lacking(const struct framework *f, const struct planner *
 {
     char strategy[STRATEGY_BYTES], rate[FORMAT_BYTES], better[64] = "where no plan of the framework's own fits";
     DT_ENDED(dt_translation_finish) struct dt_translation t = {0};
-    DT_TRY(experiment_resolve(&best->experiment, NULL, "dtbench plan"));
+    DT_TRY(experiment_resolve(&best->experiment, "dtbench plan"));
     strategy_describe(&best->experiment, strategy);
     if (p->result.ranked > 0) {
         struct experiment own = planner_candidate(p, 0);

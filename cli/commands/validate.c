@@ -67,7 +67,7 @@ static dt_status validate(const struct arguments *a, struct validate_rows *rows,
                                      .where_count = a->where.count};
     DT_TRY(validate_rows_read(a->data, &system, rows));
     rows->steps = a->coarse ? VALIDATE_COARSE : a->brief ? VALIDATE_BRIEF : VALIDATE_WHOLE;
-    DT_TRY(validate_predict(rows, signals_came, NULL));
+    DT_TRY(validate_predict(rows, signals_came));
     DT_TRY(validate_summarize(rows, summary));
     DT_TRY(a->json ? validate_print_json(rows, summary, stdout) : validate_print(rows, summary, stdout));
     return validate_rows_check(rows);

@@ -43,7 +43,7 @@ static dt_status make_real(const struct planner *p, const char *device, int plac
     out->device = device;
     out->cluster = out->profile = "";
     out->slow.by = 0;
-    return experiment_resolve(out, NULL, "dtbench plan");
+    return experiment_resolve(out, "dtbench plan");
 }
 
 static dt_status keep_record(const struct report *report, const struct experiment *e, struct dt_record_file *records)

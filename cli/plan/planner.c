@@ -436,7 +436,7 @@ double planner_score(const struct planner *p, int place)
 dt_status planner_experiment(const struct planner *p, int place, struct experiment *out)
 {
     *out = planner_candidate(p, place);
-    return experiment_resolve(out, NULL, "dtbench plan");
+    return experiment_resolve(out, "dtbench plan");
 }
 
 double planner_training_s(const struct planner *p, int place, double tokens)

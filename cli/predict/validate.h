@@ -93,7 +93,7 @@ void validate_rows_finish(struct validate_rows *rows); /* takes zeroed rows */
 /* Predict every row, on all processors; equal experiments once. stop: called between rows by any
  * thread; may be NULL. Errors: of cluster and profile files; DT_ERR_INTERRUPTED;
  * DT_ERR_HOST_MEMORY. */
-dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context);
+dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context));
 
 /* Errors: DT_ERR_INVALID if nothing was predicted, with the reason of the first row. */
 dt_status validate_rows_check(const struct validate_rows *rows);

@@ -44,7 +44,6 @@ struct predicting {
     struct validate_rows *rows;
     const int *first; /* [rows->count] the row whose prediction each row uses */
     bool (*stop)(void *context);
-    void *context;
     pthread_mutex_t lock;              /* guards the following members */
     struct simulated_machine *machine; /* kept for the next row, if it uses the same files */
     int next;
@@ -142,7 +141,7 @@ static int take_row(struct predicting *p)
 
 static dt_status predict_row(struct predicting *p, struct validate_row *row)
 {
-    if (p->stop && p->stop(p->context))
+    if (p->stop && p->stop(NULL))
         return dt_fail(DT_ERR_INTERRUPTED, "interrupted");
     dt_status status = predict(p, row);
     if (status != DT_ERR_UNAVAILABLE)
@@ -167,12 +166,11 @@ static void *predict_some(void *context)
     return NULL;
 }
 
-dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context), void *context)
+dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *context))
 {
     DT_FREED int *first = malloc(((size_t)rows->count + 1) * sizeof *first);
     DT_FREED struct simulated_machine *machine = calloc(1, sizeof *machine);
-    struct predicting p = {
-        .rows = rows, .first = first, .stop = stop, .context = context, .machine = machine, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct predicting p = {.rows = rows, .first = first, .stop = stop, .machine = machine, .lock = PTHREAD_MUTEX_INITIALIZER};
     DT_TRY(dt_allocated(first && machine, "no host memory for %d rows", rows->count));
     for (int i = 0; i < rows->count; i++)
         first[i] = rows->rows[i].outcome == VALIDATE_SKIPPED ? i : find_first(rows, i);

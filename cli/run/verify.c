@@ -61,7 +61,7 @@ dt_status verify_reference_of(const struct experiment *e, struct experiment *out
         e->model.family->fix_micro_batch(&out->model, &samples);
         out->micro_batches = (int)((int64_t)out->batch_size / samples);
     }
-    return experiment_resolve(out, NULL, "the reference of --verify");
+    return experiment_resolve(out, "the reference of --verify");
 }
 
 const struct report *verify_find(const struct verify_cache *cache, const struct experiment *reference)
@@ -100,7 +100,7 @@ dt_status verify_shaken(const struct experiment *reference, struct experiment *o
 {
     *out = *reference;
     out->optimizer.learning_rate *= 1 + SHAKE;
-    return experiment_resolve(out, NULL, "the shaken reference of --verify");
+    return experiment_resolve(out, "the shaken reference of --verify");
 }
 
 static void fail(struct report *report, const char *error)

@@ -63,6 +63,6 @@ dt_status short_forms_fit(struct short_forms *f, const struct experiment *e, str
     int count = 2 * e->strategy.stages;
     if (fmod(e->batch_size * count, e->strategy.micro_batches) == 0)
         simulation_take_few(&few, count); /* unless it has no more of them */
-    DT_TRY(experiment_resolve(&few, NULL, "a shortened experiment"));
+    DT_TRY(experiment_resolve(&few, "a shortened experiment"));
     return once_find(f->known, few.hash, strlen(few.hash), record_ends, &(struct question){f, &few}, out);
 }

@@ -554,7 +554,7 @@ dt_status experiment_resolve_next(struct experiment *e, const bool *given, const
     return experiment_set_hash(e);
 }
 
-dt_status experiment_resolve(struct experiment *e, const bool *given, const char *where)
+dt_status experiment_resolve(struct experiment *e, const char *where)
 {
-    return experiment_resolve_next(e, given, where, &(struct experiment_resolver){0});
+    return experiment_resolve_next(e, NULL, where, &(struct experiment_resolver){0});
 }

@@ -54,18 +54,17 @@ bool experiment_predicted_alike(const struct experiment *left, const struct expe
 dt_status experiment_set_environment(const struct experiment *experiment);
 
 /* Complete what depends on other fields, check what one field alone cannot
- * tell, and set the hash. `where` begins the error text. `given` marks the
- * fields that the config names. For callers that build an experiment
- * themselves: given NULL means that every field is set. */
-dt_status experiment_resolve(struct experiment *experiment, const bool *given, const char *where);
+ * tell, and set the hash. `where` begins the error text. For callers that build
+ * an experiment themselves: every field is set. */
+dt_status experiment_resolve(struct experiment *experiment, const char *where);
 
 /* What one experiment of a config leaves for the next one. Starts zeroed. */
 struct experiment_resolver {
     const char *cluster, *profile; /* if no profile is named: the cluster, and the profile that its file names; NULL: none yet */
     bool impossible;               /* it failed because its values, each valid by itself, do not go together */
 };
-/* The same for consecutive experiments of one config: a cluster's file is read again only if it is
- * another file. */
+/* The same for consecutive experiments of one config, which names the fields that are marked in `given` (NULL: all of them): a
+ * cluster's file is read again only if it is another file. */
 dt_status experiment_resolve_next(struct experiment *experiment, const bool *given, const char *where, struct experiment_resolver *last);
 
 /* The last part of experiment_resolve: settle the strategy and check. For experiments whose keys

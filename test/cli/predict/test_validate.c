@@ -14,7 +14,7 @@ static void rows_without_a_time(void)
                               "pdp,GPTSmall,8,8,0,4,2,9,keep,,0.1,\n"
                               "pdp,GPTSmall,8,8,0,2,2,9,keep,,0.2,\n",
                        &rows, path));
-    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_predict(&rows, NULL));
     CHECK(rows.rows[0].outcome == VALIDATE_OUT_OF_MEMORY && rows.rows[0].predicted_bytes > 80e9 && isnan(rows.rows[0].predicted_s), "%g",
           rows.rows[0].predicted_bytes);
     CHECK_OK(validate_summarize(&rows, &summary));
@@ -47,7 +47,7 @@ static void sequence_parallel_told_or_not(void)
         snprintf(text, sizeof text, mesh, "yes");
         CHECK_OK(read_text_for(&system, text, &rows, path));
         CHECK(rows.rows[0].experiment.tensor.sequence_parallel && rows.rows[1].experiment.tensor.sequence_parallel == !told);
-        CHECK_OK(validate_predict(&rows, NULL, NULL));
+        CHECK_OK(validate_predict(&rows, NULL));
         CHECK_OK(validate_summarize(&rows, &summary));
         CHECK(summary.fits.undecided == !told && summary.fits.rows[0][0] == 2 && summary.fits.rows[0][1] == told, "%d, %d, %d",
               summary.fits.undecided, summary.fits.rows[0][0], summary.fits.rows[0][1]);
@@ -65,7 +65,7 @@ static void equal_rows_that_contradict(void)
     CHECK_OK(read_text(HEADER "ddp,GPTSmall,8,8,0,1,1,8,keep,,15,\nddp,GPTSmall,8,8,0,1,1,8,keep,,18,\nddp,GPTSmall,8,8,0,1,1,8,keep,,12,\n"
                               "ddp,GPTSmall,8,8,0,1,1,4,keep,,9,\nddp,GPTSmall,8,8,0,1,1,4,keep,,9.5,\n",
                        &rows, path));
-    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_predict(&rows, NULL));
     CHECK_OK(validate_summarize(&rows, &summary));
     CHECK(summary.contradiction_count == 1 && summary.contradictions[0].first == 1 && summary.contradictions[0].second == 2, "%d",
           summary.contradiction_count);
@@ -86,7 +86,7 @@ static void sharing_told_or_not(void)
         char path[64], *text = NULL;
         size_t length;
         CHECK_OK(read_text(tables[i], &rows, path));
-        CHECK_OK(validate_predict(&rows, NULL, NULL));
+        CHECK_OK(validate_predict(&rows, NULL));
         CHECK_OK(validate_summarize(&rows, &summary));
         FILE *to = open_memstream(&text, &length);
         CHECK_OK(validate_print(&rows, &summary, to));
@@ -120,7 +120,7 @@ static void norms_and_units_told(void)
     CHECK(r[0].experiment.fsdp.gather == GATHER_EACH && r[1].experiment.fsdp.gather == GATHER_EACH &&
           r[2].experiment.fsdp.gather == GATHER_ONCE);
     rows.rows[1].experiment = rows.rows[2].experiment = r[0].experiment;
-    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_predict(&rows, NULL));
     CHECK(r[1].predicted_s > 1.05 * r[0].predicted_s && r[2].predicted_s == r[0].predicted_s, "%g, %g, %g s", r[0].predicted_s,
           r[1].predicted_s, r[2].predicted_s);
     CHECK(r[1].predicted_bytes > r[0].predicted_bytes, "%g, %g bytes", r[0].predicted_bytes, r[1].predicted_bytes);
@@ -141,7 +141,7 @@ static void memory_of_the_whole_gpu(void)
     struct validate_rows rows;
     char path[64];
     CHECK_OK(read_text_for(&system, mesh, &rows, path));
-    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_predict(&rows, NULL));
     const double tensors = rows.rows[0].predicted_bytes, all = rows.rows[1].predicted_bytes;
     const double beside = all - (1.1 * tensors + 6.1e8 + 6.9e8), stage = 2 * 12 * 1024 * 1024 + (50257 + 1024) * 1024;
     CHECK(beside > 1e8 && beside < 1.1 * 6 * stage, "%g of %g bytes: %g of the update", all, tensors, beside);
@@ -163,7 +163,7 @@ static void last_products_of_eager_runs(void)
     struct validate_rows rows;
     char path[64];
     CHECK_OK(read_text_for(&system, mesh, &rows, path));
-    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_predict(&rows, NULL));
     const double more = rows.rows[1].predicted_bytes - rows.rows[0].predicted_bytes;
     CHECK(more == 4.0 * 32 * 1024 * 512 * 2, "%g bytes more", more);
     validate_rows_finish(&rows);
@@ -229,7 +229,7 @@ static void brief_and_equal_rows(void)
         char path[64];
         CHECK_OK(read_text_for(&system, mesh, &rows, path));
         rows.steps = brief ? VALIDATE_BRIEF : VALIDATE_WHOLE;
-        CHECK_OK(validate_predict(&rows, NULL, NULL));
+        CHECK_OK(validate_predict(&rows, NULL));
         for (int i = 0; i < ROWS; i++) {
             CHECK(rows.rows[i].kernels == kernels[i] && rows.rows[i].outcome == VALIDATE_PREDICTED, "%d: %s", i, rows.rows[i].reason);
             whole_s[i] = brief ? whole_s[i] : rows.rows[i].predicted_s;
@@ -258,7 +258,7 @@ static void coarse_steps_whatever_memory(void)
         char path[64];
         CHECK_OK(read_text_for(&system, mesh, &rows, path));
         rows.steps = coarse ? VALIDATE_COARSE : VALIDATE_BRIEF;
-        CHECK_OK(validate_predict(&rows, NULL, NULL));
+        CHECK_OK(validate_predict(&rows, NULL));
         CHECK(rows.rows[0].outcome == (coarse ? VALIDATE_PREDICTED : VALIDATE_OUT_OF_MEMORY), "%d: %d", coarse, rows.rows[0].outcome);
         CHECK(!coarse || rows.rows[0].predicted_s > 1, "%g s", rows.rows[0].predicted_s);
         validate_rows_finish(&rows);
@@ -288,7 +288,7 @@ static void hsdp_in_tables(void)
     CHECK_OK(read_text("paradigm,model,gpus,gpus_per_node,batch_per_replica,shard_size,step_s\nhsdp,GPTSmall,16,8,8,4,1\n"
                        "hsdp,GPTSmall,16,8,8,,1\nfsdp,GPTSmall,16,8,8,,1\n",
                        &rows, path));
-    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_predict(&rows, NULL));
     CHECK(rows.rows[0].experiment.hsdp.shard_size == 4 && rows.rows[1].predicted_bytes < rows.rows[0].predicted_bytes &&
               rows.rows[1].predicted_bytes > rows.rows[2].predicted_bytes,
           "%g, %g, %g bytes for shards of 4, 8 and 16 ranks", rows.rows[0].predicted_bytes, rows.rows[1].predicted_bytes,
@@ -310,7 +310,7 @@ static void framework_refuses(void)
         rows.rows[i].experiment.cluster = "clusters/dgx_h100_1.json";
         rows.rows[i].experiment.profile = "profiles/nanotron_h100.json";
     }
-    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_predict(&rows, NULL));
     CHECK(rows.rows[0].outcome == VALIDATE_REFUSED && strstr(rows.rows[0].reason, "pipeline.chunks: 2 for 4 stages"), "%s",
           rows.rows[0].reason);
     CHECK(rows.rows[1].outcome == VALIDATE_PREDICTED, "%s", rows.rows[1].reason);
@@ -331,7 +331,7 @@ static void any_number_of_samples(void)
                        &rows, path));
     CHECK(rows.rows[0].experiment.batch_size == 1 && rows.rows[1].experiment.batch_size == 1.5 &&
           rows.rows[1].experiment.pipeline.chunks == 12 && rows.rows[1].batch_per_gpu == 1.5);
-    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_predict(&rows, NULL));
     double few_s = rows.rows[0].predicted_s, some_s = rows.rows[1].predicted_s, many_s = rows.rows[2].predicted_s;
     CHECK(fabs((some_s - few_s) / (many_s - some_s) - 1) < 0.05 && few_s < some_s, "%g, %g, %g s: four micro-batches more each", few_s,
           some_s, many_s);
@@ -438,7 +438,7 @@ static void bars(void)
     for (int i = 0; i < rows.count; i += EVERY)
         rows.rows[kept++] = rows.rows[i];
     rows.count = kept;
-    CHECK_OK(validate_predict(&rows, NULL, NULL));
+    CHECK_OK(validate_predict(&rows, NULL));
     CHECK_OK(validate_summarize(&rows, &summary));
     const struct validate_group *one = group(&summary, "nodes", "one"), *several = group(&summary, "nodes", "several"),
                                 *all = group(&summary, "all", "");
