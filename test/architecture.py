@@ -82,7 +82,7 @@ ALLOWED = {
     'cli/commands': ['cli/plan', 'cli/predict', 'cli/records', 'cli/report', 'cli/run', 'cli/text', 'cli/words', 'lib/comm', 'lib/config', 'lib/device',
                      'lib/launch', 'lib/record', 'lib/slurm', 'schedules/checkpoint', 'schedules/config', 'schedules/plan', 'predict', 'schedules/run'],
     'cli/generate': ['cli/text', 'lib/config', 'lib/record', 'lib/sim', 'schedules/config', 'predict'],
-    'cli': ['cli/commands', 'cli/generate', 'cli/text', 'lib/record'],
+    'cli': ['cli/commands', 'cli/generate', 'cli/run', 'cli/text', 'lib/record'],
 }
 
 
