@@ -184,7 +184,7 @@ bool dt_looks_like(const char *word, const char *known)
 bool dt_is_one_of(const char *text, const char *words)
 {
     size_t length = strlen(text);
-    for (size_t bytes; (bytes = strcspn(words, " ")) > 0; words += bytes + (words[bytes] == ' '))
+    for (size_t bytes; (bytes = (size_t)(strchrnul(words, ' ') - words)) > 0; words += bytes + (words[bytes] == ' '))
         if (bytes == length && strncasecmp(words, text, bytes) == 0)
             return true;
     return false;
