@@ -225,9 +225,13 @@ static const char *without_prefix(const char *name)
 
 static bool has_name(int column, const char *name)
 {
-    for (int i = 0; i < NAMES && columns[column].names[i]; i++)
-        if (is_called(columns[column].names[i], name))
+    char plain[128], own[128];
+    plain_name(name, plain, sizeof plain);
+    for (int i = 0; i < NAMES && columns[column].names[i] && *plain; i++) {
+        plain_name(columns[column].names[i], own, sizeof own);
+        if (strcmp(own, plain) == 0)
             return true;
+    }
     return false;
 }
 
@@ -338,9 +342,9 @@ void measured_table_unused(const struct measured_table *t, char *text, size_t te
     *text = 0;
     size_t used = 0;
     for (int i = 0; i < t->csv.column_count && used + 1 < text_bytes; i++) {
-        const char *name = t->csv.names[i], *nearest = NULL, *other_name = used_instead(t, i);
         if (is_known(t, i))
             continue;
+        const char *name = t->csv.names[i], *nearest = NULL, *other_name = used_instead(t, i);
         for (int c = 0; c < COLUMNS; c++) {
             const char *other = columns[c].names[0];
             if (t->columns[c] < 0 && (!nearest || dt_edit_distance(name, other) < dt_edit_distance(name, nearest)))
