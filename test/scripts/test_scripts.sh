@@ -247,8 +247,8 @@ expect "the bundle finds its configs" 0 '"status":"ok"' env -i "$unpacked/bin/dt
 # A program outside of the checkout, without configs beside it.
 mkdir "$work/alone" && cp -r "$unpacked/bin" "$unpacked/lib" "$work/alone"
 # shellcheck disable=SC2016 # for the inner shell; whether the profile's error is up to date is no matter here
-expect "fit_errors takes this checkout's configs with a program from elsewhere" 0 '^llm_foundry_h100: median ' \
-    sh -c 'scripts/fit_errors llm_foundry_h100 --check --dtbench "$0" || true' "$work/alone/bin/dtbench"
+expect "fit_errors takes this checkout's configs with a program from elsewhere" 0 '^pytorch_1.11_v100: median ' \
+    sh -c 'scripts/fit_errors pytorch_1.11_v100 --check --dtbench "$0" || true' "$work/alone/bin/dtbench"
 expect "fit_errors names a program that is not there" 1 '^fit_errors: .*/nowhere/dtbench: no such program' scripts/fit_errors --dtbench nowhere/dtbench
 expect "validation takes this checkout's configs with a program from elsewhere" 0 '' \
     scripts/validation --check --only nccl_node --dtbench "$work/alone/bin/dtbench"
