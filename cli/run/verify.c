@@ -159,6 +159,23 @@ static int trusted(const struct experiment *e, const struct report *reference, c
     return off < ALWAYS_COMPARED ? ALWAYS_COMPARED : off;
 }
 
+/* Steps in which some parameters were not updated, or none. */
+static double steps_left_out(const struct measure_result *result)
+{
+    const struct dt_step_metrics *step = &result->metrics.step;
+    return fmax(step->overflow_steps, 0) + fmax(step->skipped_steps, 0);
+}
+
+/* What makes losses differ where all is computed as it should be; or "". */
+static const char *likely_cause(const struct experiment *e, const struct measure_result *mine, const struct measure_result *its)
+{
+    if (e->loss == LOSS_SUM)
+        return "; loss \"sum\" may diverge, or be almost 0: verify with cross_entropy, or with a learning rate near 0";
+    if (steps_left_out(mine) > 0 || steps_left_out(its) > 0)
+        return "; gradients were not finite, and what they would update was left out, here or there: verify with a smaller loss_scaling";
+    return "";
+}
+
 void verify_compare(struct report *report, const struct experiment *e, const struct report *reference, const struct report *shaken)
 {
     char error[sizeof report->error];
@@ -185,8 +202,6 @@ void verify_compare(struct report *report, const struct experiment *e, const str
     if (wrong >= compared)
         return;
     snprintf(error, sizeof error, "verification: the loss of step %d is %.9g, but on one device %.9g; %s may differ by %g of it%s",
-             wrong + 1, mine->losses[wrong], its->losses[wrong], dt_dtype_name(loss_rounded_to(e)), tolerance,
-             e->loss == LOSS_SUM ? "; loss \"sum\" may diverge, or be almost 0: verify with cross_entropy, or with a learning rate near 0"
-                                 : "");
+             wrong + 1, mine->losses[wrong], its->losses[wrong], dt_dtype_name(loss_rounded_to(e)), tolerance, likely_cause(e, mine, its));
     fail(report, error);
 }

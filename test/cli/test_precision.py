@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 
-from command import CONFIG, OK, WORK, check, config, main, read_records, records_path, run
+from command import CONFIG, OK, VERIFY, WORK, check, config, main, read_records, records_path, run
 
 MODEL = {"layers": 4, "heads": 4, "hidden": 32, "vocab_size": 96, "block_size": 16, "dtype": "fp32", "tied": True}
 NETWORK = {"blocks": {"c2": 1, "c3": 1, "c4": 1, "c5": 1}, "channels": 8, "image_size": 32, "classes": 10, "norm_group": 2, "dtype": "fp32"}
@@ -75,6 +75,18 @@ def test_a_dynamic_scale_skips_steps_together():
         check(record["metrics"]["overflow_steps"] == 0, record["metrics"]["overflow_steps"])
     shown = run("show", os.path.join(WORK, "precision.jsonl"), "--columns", "loss_scales.last,gradient_norms.last", code=OK).stdout
     check("512" in shown, shown)
+
+
+def test_verify_names_gradients_beyond_fp16():
+    """Four ranks have each the mean of a quarter of the tokens, whose gradients are larger than those of all."""
+    model = {**MODEL, "dtype": "fp16"}
+    for scale in {"loss_scaling": 2**17}, {"loss_scaling": "dynamic", "dynamic_loss_scale": {"initial": 2**17}}:
+        path = experiment(model=model, optimizer={"name": "sgd", "learning_rate": 1}, paradigm="ddp", batch_size=1, context={"size": 4},
+                          steps={"warmup": 0, "timed": 4}, **scale)
+        out = records_path("beyond.jsonl")
+        run("run", path, "--verify", "--quiet", "-o", out, code=VERIFY)
+        error = read_records(out)[0]["error"]
+        check("gradients were not finite" in error and "a smaller loss_scaling" in error, error)
 
 
 def test_a_dynamic_scale_gives_the_losses_of_a_static_one():
