@@ -12,6 +12,7 @@
 
 #define ORIGIN "DeepSpeed 0.19.5"
 #define SCRIPT "the script that calls DeepSpeed"
+#define PARTITIONED "gradients parameters" /* what the ranks share where they share gradients */
 #define NOT_STAGE_0 "without ZeRO gradients have the model's type there"
 
 static const struct dt_word words[] = {
@@ -95,7 +96,9 @@ static void settle_batch(struct dt_translation *t)
         dt_json_put_number(t->ours, "job.data", global / (micro * parts));
 }
 
-/* Stage 0 reduces after the backward pass; so does stage 1 in bf16 with fp32 gradients on the GPU
+/* What is accumulated is reduced part by part where gradients are partitioned, stages 2 and 3
+ * (stage_1_and_2.py, reduce_ready_partitions_and_remove_grads).
+ * Stage 0 reduces after the backward pass; so does stage 1 in bf16 with fp32 gradients on the GPU
  * (BF16_Optimizer). Stages 1 and 2 reduce during the backward pass, which waits for them unless
  * overlap_comm is set. */
 static void settle_gradients(struct dt_translation *t, double bytes)
@@ -103,6 +106,8 @@ static void settle_gradients(struct dt_translation *t, double bytes)
     double elements = dt_json_number(t->theirs, "zero_optimization.reduce_bucket_size", 5e8);
     const struct cJSON *sharding = dt_json_at(t->ours, "job.sharding");
     bool whole = dt_json_is(sharding, "parameters"), none = dt_json_is(sharding, "none");
+    if (job_reduces_each(t, PARTITIONED))
+        dt_json_put(t->ours, "gradient_reduction", dt_json_text("each"));
     bool late = none || (dt_json_is(sharding, "optimizer") && dt_json_is(dt_json_at(t->ours, "model.dtype"), "bf16") &&
                          dt_json_at(t->ours, "gradient_dtype") && !is_on(t->ours, "parameter_offload"));
     bool overlap = dt_json_at(t->theirs, "zero_optimization.overlap_comm") ? is_on(t->theirs, "zero_optimization.overlap_comm") : whole;
@@ -293,6 +298,7 @@ const struct framework framework_deepspeed = {
     .format = TEXT_JSON,
     .marks = (const char *const[]){"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", NULL},
     .fixed = "{" FIXED_IN_ALL("") "}",
+    .reduces_each = PARTITIONED,
     .space = (const char *const[]){"paradigm=none,zero1,zero2,fsdp", DATA_PARALLEL_SPACE, NULL},
     .words = words,
     .no_bearing = no_bearing,

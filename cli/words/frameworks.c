@@ -165,10 +165,11 @@ static void visit_fixed(struct dt_translation *t, const struct framework *f, con
     char quote[QUOTE_BYTES], other[QUOTE_BYTES];
     (void)list;
     DT_DESTROYED(dt_json_destroy) struct cJSON *ours = dt_json_take(t->ours, path);
+    const enum dt_remark kind = strcmp(path, "gradient_reduction") == 0 ? DT_REMARK_ASSUMED : DT_REMARK_CANNOT;
     if (ours && !cJSON_Compare(ours, value, true)) {
         dt_json_quote(ours, quote, sizeof quote);
         dt_json_quote(value, other, sizeof other);
-        dt_remark(t, DT_REMARK_CANNOT, "%s: %s; with %s it is always %s", path, quote, f->title, other);
+        dt_remark(t, kind, "%s: %s; with %s it is always %s", path, quote, f->title, other);
     }
 }
 
@@ -265,6 +266,10 @@ dt_status framework_export(const struct framework *f, const struct experiment *e
     DT_TRY(experiment_to_tree(&sized, &ours));
     DT_TRY(dt_translation_init(t, f->origin, NULL, ours));
     job_prepare(t, e);
+    if (job_reduces_each(t, f->reduces_each))
+        dt_json_put(fixed, "gradient_reduction", dt_json_text("each"));
+    if (e->micro_batches == 1) /* then both are the same */
+        dt_json_drop(t->ours, "gradient_reduction");
     if (f->prepare)
         f->prepare(t, e);
     dt_words_write(f->words, t);

@@ -2,6 +2,7 @@
  * follow. */
 #include "cli/words/words.h"
 
+#include "lib/base/text.h"
 #include "lib/config/json.h"
 
 #include <cjson/cJSON.h>
@@ -134,6 +135,21 @@ static void settle_batch(struct dt_translation *t, int micro_batch, double data_
         dt_json_drop(t->ours, "pipeline");
 }
 
+bool job_reduces_each(const struct dt_translation *t, const char *words)
+{
+    return words && dt_is_one_of(dt_json_text_at(t->ours, "job.sharding"), words);
+}
+
+/* Of a step that is one part the last is each. */
+static void settle_reduction(struct dt_translation *t)
+{
+    double parts = dt_json_number(t->ours, "micro_batches", 1);
+    if (parts <= 1)
+        dt_json_put(t->ours, "gradient_reduction", dt_json_text("last"));
+    else if (dt_json_is(dt_json_at(t->ours, "gradient_reduction"), "each"))
+        dt_remark(t, DT_REMARK_ASSUMED, "gradient_reduction: each; gradients are reduced there after each of the step's %g parts", parts);
+}
+
 /* ---- numbers ---- */
 
 /* All frameworks update fp32 copies of 16-bit parameters, and fp32 parameters in place, unless
@@ -201,6 +217,7 @@ void job_settle(struct dt_translation *t, const struct import_options *options)
     settle_numbers(t);
     settle_paradigm(t, data_ranks, contexts);
     settle_batch(t, options->micro_batch, data_ranks, ranks, stages);
+    settle_reduction(t);
     dt_json_drop(t->ours, "job");
 }
 

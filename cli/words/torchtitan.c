@@ -316,8 +316,9 @@ const struct framework framework_torchtitan = {
     .origin = ORIGIN,
     .format = TEXT_TOML,
     .marks = (const char *const[]){"training parallelism", NULL},
-    .fixed = "{" FIXED_IN_ALL("") ", \"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"tensor\": {\"sequence_parallel\": true}, "
-                                  "\"ddp\": {\"overlap\": true}}",
+    .fixed = "{\"gradient_reduction\": \"each\", " FIXED_BUT_REDUCTION(
+        "") ", \"mesh\": {\"order\": \"tensor-data-pipeline\"}, \"tensor\": {\"sequence_parallel\": true}, "
+            "\"ddp\": {\"overlap\": true}}",
     /* DDP is left out: these models are too large for it, and with tensor or pipeline parallelism
      * only FSDP computes in bf16 from fp32 weights. */
     .space = (const char *const[]){"paradigm=fsdp,hsdp", "pipeline.order=gpipe,1f1b,interleaved,zb_v",

@@ -24,8 +24,8 @@ enum { AT_THE_END_MIB = 65536 }; /* a ddp.bucket_mib that holds all gradients, s
 enum text_format { TEXT_FLAGS, TEXT_JSON, TEXT_YAML, TEXT_TOML };
 
 /* Settings that are the same in all frameworks; `fsdp`: further ones under "fsdp". */
-#define FIXED_IN_ALL(fsdp)                                                                                                                 \
-    "\"gradient_reduction\": \"last\", \"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"prefetch\": 1" fsdp "}"
+#define FIXED_BUT_REDUCTION(fsdp) "\"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"prefetch\": 1" fsdp "}"
+#define FIXED_IN_ALL(fsdp) "\"gradient_reduction\": \"last\", " FIXED_BUT_REDUCTION(fsdp)
 /* The search space of frameworks with data parallelism only, in addition to their own rows. */
 #define DATA_PARALLEL_SPACE "tensor.size=1", "pipeline.stages=1", "activation=keep,checkpoint", "parameter_offload=false"
 
@@ -35,6 +35,7 @@ struct framework {
     enum text_format format;
     const char *const *marks; /* paths that identify one of its files: it has all paths, with blanks between, of one row; NULL at the end */
     const char *fixed;        /* settings that it cannot change, as JSON of a config */
+    const char *reduces_each; /* values of job.sharding with which it reduces accumulated gradients part by part; NULL: as `fixed` says */
     const char *const *space; /* for dtbench plan: further keys with their one value, or those to choose from; NULL at the end */
     const struct dt_word *words;
     const char *no_bearing;               /* beginnings of its keys that matter to neither time nor memory, with blanks between */
@@ -78,6 +79,8 @@ dt_status framework_export(const struct framework *f, const struct experiment *e
 /* The parts of import and export that settle numbers of ranks and samples. */
 void job_settle(struct dt_translation *t, const struct import_options *options);
 void job_prepare(struct dt_translation *t, const struct experiment *e);
+/* Whether job.sharding is one of these words; NULL: none. */
+bool job_reduces_each(const struct dt_translation *t, const char *words);
 /* Say of a 16-bit model that its parameters are fp32 there, where t->ours has copies of them. */
 void job_say_copies(struct dt_translation *t);
 /* The loss's scale is found as the training goes: from `initial`, and grows after 1,000 steps,

@@ -504,6 +504,22 @@ def test_deepspeed_overlaps_where_its_stages_do():
     check("--gpus N" in result.stderr, result.stderr)
 
 
+def test_accumulated_gradients_are_reduced_as_their_framework_does():
+    for stage, reduction in ((1, "last"), (2, "each"), (3, "each")):
+        job = {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": stage}, "bf16": {"enabled": True}}
+        options = ("--model", "GPT-2-XL", "--gpus", "8")
+        has(imported("ds.json", job, *options)["config"], gradient_reduction=reduction, micro_batches=4)
+        has(imported("ds.json", {**job, "gradient_accumulation_steps": 1}, *options)["config"], gradient_reduction="last")
+    config = {"device": "sim", "world_size": 8, "paradigm": "fsdp", "batch_size": 4, "micro_batches": 2, "model": {"preset": "GPTSmall"}}
+    said = run("export", write("x.json", config), "--for", "deepspeed", code=OK).stderr
+    check('gradient_reduction: "last"; with DeepSpeed it is always "each"' in said, said)
+    need_yaml()
+    job = TITAN.replace("[training]", "[training]\nglobal_batch_size = 512")
+    said = imported("job.toml", job)
+    has(said["config"], gradient_reduction="each")
+    check(said["config"]["micro_batches"] > 1 and any(line.startswith("gradient_reduction: each") for line in said["assumed"]), said)
+
+
 def test_accelerate_yaml():
     need_yaml()
     said = imported("fsdp.yaml", ACCELERATE, "--model", "GPT-2-XL", "--micro-batch", "2")

@@ -61,6 +61,8 @@ static void add_optimizer(struct dice *d, char *text, bool can_without)
                             ",\"loss_scaling\":\"dynamic\",\"dynamic_loss_scale\":{\"initial\":4096,\"window\":500}"));
 }
 
+#define EACH ",\"gradient_reduction\":\"each\""
+
 static void megatron_config(struct dice *d, char *text)
 {
     int tensor = power(d, 2), stages = power(d, 2), parts = stages > 1 && below(d, 2) ? 2 : 1, data = power(d, 2);
@@ -104,11 +106,11 @@ static void megatron_config(struct dice *d, char *text)
     strcat(text, "}");
 }
 
-/* Without FSDP weights are whole on one device alone, or products are fp32; gradients have the
+/* Accumulated gradients are reduced part by part. Without FSDP weights are whole on one device alone, or products are fp32; gradients have the
  * weights' type, and travel in fp32 with FSDP. */
 static void torchtitan_config(struct dice *d, char *text)
 {
-    int tensor = power(d, 3), stages = power(d, 2), data = power(d, 3), ranks = tensor * stages, batch = power(d, 2);
+    int tensor = power(d, 3), stages = power(d, 2), data = power(d, 3), ranks = tensor * stages, batch = power(d, 2), parts = power(d, 1);
     const char *order = ONE_OF(d, "gpipe", "1f1b", "interleaved", "zb_v");
     const char *sharded = ranks > 1 ? ONE_OF(d, "fsdp", "hsdp") : ONE_OF(d, "ddp", "fsdp", "hsdp");
     bool plain = data == 1 || strcmp(sharded, "ddp") == 0;
@@ -119,10 +121,12 @@ static void torchtitan_config(struct dice *d, char *text)
         "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":%d,\"micro_batches\":%d,\"mesh\":{\"order\":"
         "\"tensor-data-pipeline\"},\"tensor\":{\"size\":%d},\"activation\":\"%s\",\"parameter_offload\":%s,\"fsdp\":{\"unit\":\"block\","
         "\"gather\":\"%s\"},\"hsdp\":{\"shard_size\":2},\"model\":{\"preset\":\"%s\",\"block_size\":%d,\"dtype\":\"%s\"}",
-        ranks * data, paradigm, batch, power(d, 1), tensor, ONE_OF(d, "keep", "checkpoint"), ONE_OF(d, "false", "true"),
+        ranks * data, paradigm, batch, parts, tensor, ONE_OF(d, "keep", "checkpoint"), ONE_OF(d, "false", "true"),
         ONE_OF(d, "micro_batch", "step"), ONE_OF(d, "Llama-3.1-8B", "Llama-3.1-70B"), 1024 * power(d, 3), dtype);
     if (stages > 1)
         sprintf(text + strlen(text), ",\"pipeline\":{\"stages\":%d,\"chunks\":%d,\"order\":\"%s\"}", stages, stages, order);
+    if (parts > 1)
+        strcat(text, EACH);
     if (strstr(text, "\"activation\":\"checkpoint\""))
         strcat(text, ONE_OF(d, "", ",\"activation_every\":2", ",\"activation_every\":3"));
     if (!is_fp32(text) && strstr(text, "\"parameter_offload\":false"))
@@ -135,7 +139,7 @@ static void torchtitan_config(struct dice *d, char *text)
                                        : "");
 }
 
-/* DeepSpeed reduces after the backward pass without ZeRO, where gradients have the model's type,
+/* DeepSpeed reduces part by part from stage 2 on, after the backward pass without ZeRO, where gradients have the model's type,
  * and with fp32 gradients by ZeRO-1 of bf16. */
 static void deepspeed_config(struct dice *d, char *text)
 {
@@ -147,10 +151,13 @@ static void deepspeed_config(struct dice *d, char *text)
     bool late = data > 1 && (!staged || (strcmp(paradigm, "zero1") == 0 && strcmp(dtype, "bf16") == 0 && wide));
     const char *bucket = late ? "65536,\"overlap\":false" : ONE_OF(d, "25", "500", "25,\"overlap\":false");
     bool whole = strcmp(paradigm, "fsdp") == 0 || strcmp(paradigm, "hsdp") == 0;
+    int parts = 1 + below(d, 2) * (batch - 1);
     sprintf(text,
             "{\"device\":\"sim\",\"world_size\":%d,\"paradigm\":\"%s\",\"batch_size\":%d,\"micro_batches\":%d,\"parameter_offload\":%s,"
             "\"hsdp\":{\"shard_size\":2},\"ddp\":{\"bucket_mib\":%s},\"model\":{\"preset\":\"GPTSmall\",\"dtype\":\"%s\"}",
-            data, paradigm, batch, 1 + below(d, 2) * (batch - 1), whole ? ONE_OF(d, "false", "true") : "false", bucket, dtype);
+            data, paradigm, batch, parts, whole ? ONE_OF(d, "false", "true") : "false", bucket, dtype);
+    if (parts > 1 && (whole || strcmp(paradigm, "zero2") == 0))
+        strcat(text, EACH);
     add_optimizer(d, text, true);
     if (wide)
         strcat(text, ",\"gradient_dtype\":\"fp32\"");
