@@ -39,16 +39,17 @@ struct validate_row {
     char model[32];               /* preset, or the table's name of the model */
     int model_order;              /* order of groups by model: presets as in their table, other names in the order of rows */
     int gpus_per_node, stages, tensor;
-    double measured_s, measured_bytes;   /* NAN: not in the table */
-    enum validate_fit measured_fit;      /* in memory: by its status, or because it has a time */
-    unsigned kernels;                    /* enum measured_kernels: take the place of the profile's; 0: the table does not say */
-    double attention_rate;               /* of the kernel that the row names, where the profile's is 1; 0: it names none */
-    bool whole_gpu;                      /* measured_bytes are nvidia-smi's, not the tensors' alone */
-    bool sequence_parallel_open;         /* neither table nor --set gives tensor.sequence_parallel: the default is used */
-    bool recompute_open;                 /* nor what is recomputed: nothing is */
-    bool fp8_open;                       /* in FP8, and nor whether parameters are kept in FP8 alone: in 16 bits, too */
-    bool sharing_open;                   /* neither table nor --set says how replicas share the model: each has it whole */
-    bool fit_undecided;                  /* sequence_parallel_open, and it decides whether memory suffices; only found with whole steps */
+    double measured_s, measured_bytes; /* NAN: not in the table */
+    enum validate_fit measured_fit;    /* in memory: by its status, or because it has a time */
+    unsigned kernels;                  /* enum measured_kernels: take the place of the profile's; 0: the table does not say */
+    double attention_rate;             /* of the kernel that the row names, where the profile's is 1; 0: it names none */
+    bool whole_gpu;                    /* measured_bytes are nvidia-smi's, not the tensors' alone */
+    bool sequence_parallel_open;       /* neither table nor --set gives tensor.sequence_parallel: the default is used */
+    bool recompute_open;               /* nor what is recomputed: nothing is */
+    bool fp8_open;                     /* in FP8, and nor whether parameters are kept in FP8 alone: in 16 bits, too */
+    bool reduction_open; /* accumulates gradients that ranks share, and --set does not say that each part is reduced: the last is */
+    bool sharing_open;   /* neither table nor --set says how replicas share the model: each has it whole */
+    bool fit_undecided;  /* sequence_parallel_open, and it decides whether memory suffices; only found with whole steps */
     double predicted_s, predicted_bytes; /* NAN: not known */
     double step_error;                   /* the profile's bound on the error of eight of ten predictions; NAN: it has none */
     double batch_per_gpu;
@@ -136,9 +137,9 @@ struct validate_choices {
 /* Rows whose table says whether memory sufficed. [measured][predicted], 1: it did not suffice.
  * undecided: not counted there, since the result depends on settings that the table does not
  * have. sharing_open: of those that ran and are predicted not to fit, the ones of which nothing says
- * how ranks share the model; recompute_open, fp8_open: likewise. */
+ * how ranks share the model; recompute_open, fp8_open, reduction_open: likewise. */
 struct validate_fits {
-    int rows[2][2], undecided, sharing_open, recompute_open, fp8_open;
+    int rows[2][2], undecided, sharing_open, recompute_open, fp8_open, reduction_open;
 };
 
 /* Rows whose step time is predicted with an error limit for eight of ten, and those whose error is

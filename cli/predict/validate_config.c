@@ -303,6 +303,7 @@ static void take_sets(const struct measured_table *table, const struct validate_
         bool matters = run->fp8 || strncmp(system->sets[i], fp8, strlen(fp8)) != 0;
         row->sequence_parallel_open &= !tells;
         row->recompute_open &= strncmp(system->sets[i], "activation=", strlen("activation=")) != 0;
+        row->reduction_open &= strncmp(system->sets[i], "gradient_reduction=", strlen("gradient_reduction=")) != 0;
         row->fp8_open &= strncmp(system->sets[i], "fp8.gather=", strlen("fp8.gather=")) != 0;
         if (!read && matters && (!tells || !run->sequence_parallel_told))
             sets[out->set_count++] = system->sets[i];
@@ -449,6 +450,7 @@ static dt_status read_row(const struct measured_table *t, const struct validate_
     row->attention_rate = run.attention_rate;
     row->recompute_open = !t->is_study && !*measured_text(t, i, COLUMN_RECOMPUTE);
     row->fp8_open = run.fp8 && !run.fp8_gather;
+    row->reduction_open = run.micro_batches > 1 && run.paradigm != PARADIGM_ZERO1 && paradigm_of(run.paradigm)->axes & MESH_ON_SHARD;
     row->sharing_open = !t->is_study && !run.sharing_told && run.data > 1;
     row->whole_gpu = strstr(measured_text(t, i, COLUMN_NOTES), "nvidia-smi") != NULL;
     const char *name = run.preset ? run.preset->name : measured_text(t, i, COLUMN_MODEL);

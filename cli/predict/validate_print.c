@@ -54,6 +54,7 @@ static void print_fits(const struct validate_fits *f, FILE *to)
     print_open(f->sharing_open, "nothing says how ranks share the model: a column zero/fsdp would, or --set paradigm=zero1", to);
     print_open(f->recompute_open, "nothing says what is recomputed: a column recompute would, or --set activation=checkpoint", to);
     print_open(f->fp8_open, "parameters of 16 bits are counted beside those in FP8: --set fp8.gather=true leaves them out", to);
+    print_open(f->reduction_open, "whole gradients are accumulated: --set gradient_reduction=each keeps shards of them", to);
     if (f->undecided)
         line_print(to, "fits or not: %d undecided, since it depends on tensor.sequence_parallel, which neither the table nor --set tells",
                    f->undecided);
@@ -253,14 +254,15 @@ dt_status validate_print_json(const struct validate_rows *rows, const struct val
     for (int i = 0; i < rows->count; i++)
         dt_json_append(&array, row_as_json(&rows->rows[i], rows->records));
     return dt_json_write(
-        dt_json_object("groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
-                       "fastest_configuration: {cells: %d, right: %d, near: %g}, memory_suffices: {measured_yes_predicted_yes: %d, "
-                       "measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, measured_no_predicted_no: %d, undecided: %d, "
-                       "sharing_open: %d, recompute_open: %d, fp8_open: %d}, within_error_of_eight: {rows: %d, within: %d}, "
-                       "columns_not_used: %s, contradictions: %p, rows: "
-                       "%p",
-                       groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR,
-                       f->rows[0][0], f->rows[0][1], f->rows[1][0], f->rows[1][1], f->undecided, f->sharing_open, f->recompute_open,
-                       f->fp8_open, summary->intervals.rows, summary->intervals.within, rows->unused, contradictions, array),
+        dt_json_object(
+            "groups: %p, fastest_paradigm: {cells: %d, right: %d, clear_margin: %g, clear_cells: %d, clear_right: %d}, "
+            "fastest_configuration: {cells: %d, right: %d, near: %g}, memory_suffices: {measured_yes_predicted_yes: %d, "
+            "measured_yes_predicted_no: %d, measured_no_predicted_yes: %d, measured_no_predicted_no: %d, undecided: %d, "
+            "sharing_open: %d, recompute_open: %d, fp8_open: %d, reduction_open: %d}, within_error_of_eight: {rows: %d, within: %d}, "
+            "columns_not_used: %s, contradictions: %p, rows: "
+            "%p",
+            groups, w->cells, w->right, VALIDATE_CLEAR, w->clear_cells, w->clear_right, c->cells, c->right, VALIDATE_NEAR, f->rows[0][0],
+            f->rows[0][1], f->rows[1][0], f->rows[1][1], f->undecided, f->sharing_open, f->recompute_open, f->fp8_open, f->reduction_open,
+            summary->intervals.rows, summary->intervals.within, rows->unused, contradictions, array),
         to);
 }

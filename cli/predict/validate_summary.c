@@ -377,6 +377,7 @@ static void count_fits(const struct validate_rows *rows, struct validate_fits *o
             out->sharing_open += row->sharing_open;
             out->recompute_open += row->recompute_open;
             out->fp8_open += row->fp8_open;
+            out->reduction_open += row->reduction_open;
         }
     }
 }

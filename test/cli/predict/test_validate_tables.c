@@ -297,6 +297,26 @@ static void cells_of_strangers(void)
     validate_rows_finish(&rows);
 }
 
+/* Gradients that ranks share and accumulate are whole until the last part, unless it is said. */
+static void reductions_that_are_open(void)
+{
+    static const char *const sets[] = {"gradient_reduction=each"};
+    struct validate_system told = system_of_study;
+    struct validate_rows rows;
+    char path[64];
+    told.sets = sets;
+    for (told.set_count = 0; told.set_count < 2; told.set_count++) {
+        CHECK_OK(read_text_for(&told,
+                               "model,gpus,seq,mbs,gbs,zero,step_s\nLlama-2-7B,8,4096,1,64,fsdp,1\nLlama-2-7B,8,4096,8,64,fsdp,1\n"
+                               "Llama-2-7B,8,4096,1,64,zero1,1\nLlama-2-7B,8,4096,1,64,zero2,1\n",
+                               &rows, path));
+        for (int i = 0; i < rows.count; i++)
+            CHECK(rows.rows[i].reduction_open == (told.set_count == 0 && (i == 0 || i == 3)), "row %d, %d sets: %s", i, told.set_count,
+                  rows.rows[i].reason);
+        validate_rows_finish(&rows);
+    }
+}
+
 /* torchtitan's batch of a replica: a micro-batch without pipelines, several of one sample with
  * them; where more is said it must agree. */
 static void local_batches(void)
@@ -677,6 +697,7 @@ static const struct test_case cases[] = {
     {"numbers of strangers", numbers_of_strangers},
     {"tables of strangers", tables_of_strangers},
     {"cells of strangers", cells_of_strangers},
+    {"reductions that are open", reductions_that_are_open},
     {"local batches", local_batches},
     {"amounts that mislead", amounts_that_mislead},
     {"readings that mislead", readings_that_mislead},
