@@ -36,6 +36,8 @@ static const struct dt_field before_kernels[] = {
 
     {"gemm.peak_fraction", DT_FIELD_NUMBER, AT(gemm.peak_fraction), .above = true, .max = 1,
      .description = "Share of the GPU's peak that a large, aligned product reaches."},
+    {"gemm.older_fraction", DT_FIELD_NUMBER, AT(gemm.older_fraction), .max = 1, .initial = "0",
+     .description = "The same with cuBLAS before CUDA 12.6 update 2, for measured runs whose notes say so; 0: as peak_fraction."},
     {"gemm.fp8_peak_fraction", DT_FIELD_NUMBER, AT(gemm.fp8_peak_fraction), .max = 1, .initial = "0",
      .description = "Share of the GPU's FP8 peak that a large, aligned product of FP8 operands reaches in a step; 0: as peak_fraction."},
     {"gemm.alone_fraction", DT_FIELD_NUMBER, AT(gemm.alone_fraction), .max = 1, .initial = "0",
@@ -453,6 +455,12 @@ void profile_gate_and_rope_in_operations(struct dt_profile *p, bool again)
     *kernel_called(p, "swiglu_gradient") = (struct dt_kernel_cost){.launches = again ? 3 + 2 : 3, .passes = again ? 9 + 5 : 9};
     *kernel_called(p, "rope") = (struct dt_kernel_cost){.launches = 6, .passes = 10};
     p->memory.last_product_elems = again ? 1 : 0;
+}
+
+void profile_older_products(struct dt_profile *p)
+{
+    if (p->gemm.older_fraction > 0)
+        p->gemm.peak_fraction = p->gemm.older_fraction;
 }
 
 double profile_attention_rate(const char *notes)

@@ -72,6 +72,11 @@ void profile_softmax_in_operations(struct dt_profile *profile);
  *         requirements/torch.txt. */
 void profile_adam_in_operations(struct dt_profile *profile);
 
+/* The products of an older cuBLAS, where the profile knows them: those of Hopper, in 8 and 16 bits,
+ * have been faster since CUDA 12.6 update 2.
+ * Source  NVIDIA, CUDA Toolkit 12.9.1 Release Notes, cuBLAS: Release 12.6 Update 2. */
+void profile_older_products(struct dt_profile *profile);
+
 /* The rate of the attention kernel that `notes` name ("kernel=cudnn"), where a profile's is
  * FlashAttention-2's; 1: they name none. All under a causal mask, heads of 128.
  * Source  flash_attentionv1: A100, forward and backward, sequences of 2,048 to 16,384 tokens

@@ -22,13 +22,14 @@ enum validate_outcome {
 enum validate_fit { VALIDATE_FIT_UNKNOWN, VALIDATE_FIT, VALIDATE_FIT_NOT };
 
 /* What a run computes in one kernel each, or in separate operations of PyTorch, according to its
- * table: flags of RMS norms, attention's softmax, SwiGLU and rope, and Adam. */
+ * table: flags of RMS norms, attention's softmax, SwiGLU and rope, and Adam; and whose products. */
 enum measured_kernels {
     NORM_IN_KERNEL = 1,
     NORM_IN_OPERATIONS = 2,
     SOFTMAX_IN_OPERATIONS = 4,
     GATE_AND_ROPE_IN_OPERATIONS = 8,
-    ADAM_IN_OPERATIONS = 16
+    ADAM_IN_OPERATIONS = 16,
+    OLDER_PRODUCTS = 32
 };
 
 /* One measured run. */

@@ -422,7 +422,7 @@ static void batch_in(struct measured_run *run)
  * "kernel=fused", whose attention keeps all its weights in memory, and "+ RMS kernel". Notes that
  * begin with "eager" are of PyTorch without torch.compile (reported_runs.csv, float8.csv), whose
  * norms may be kernels all the same: "eager + RMS kernel". "Adam in operations" is in
- * internevo.csv. */
+ * internevo.csv, "cuBLAS before 12.6.2" in those of H100. */
 static void kernels_in(const struct measured_table *t, int i, struct measured_run *run)
 {
     const char *notes = measured_text(t, i, COLUMN_NOTES);
@@ -436,6 +436,8 @@ static void kernels_in(const struct measured_table *t, int i, struct measured_ru
         run->kernels |= SOFTMAX_IN_OPERATIONS;
     if (strstr(notes, "Adam in operations"))
         run->kernels |= ADAM_IN_OPERATIONS;
+    if (strstr(notes, "cuBLAS before 12.6.2"))
+        run->kernels |= OLDER_PRODUCTS;
     if (strstr(notes, "kernel=torch") || strstr(notes, "kernel=fused"))
         run->attention = "unfused";
 }

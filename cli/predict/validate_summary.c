@@ -71,6 +71,8 @@ static dt_status create_system(struct predicting *p, const struct validate_row *
         profile_gate_and_rope_in_operations(&costs->profile, e->strategy.again & DT_AGAIN_PRODUCTS);
     if (row->kernels & ADAM_IN_OPERATIONS)
         profile_adam_in_operations(&costs->profile);
+    if (row->kernels & OLDER_PRODUCTS)
+        profile_older_products(&costs->profile);
     if (row->attention_rate > 0)
         costs->profile.gemm.fused_attention /= row->attention_rate;
     return DT_OK;

@@ -36,6 +36,7 @@ struct dt_profile {
     /* Matrix products: see dt_cost_product_s. */
     struct {
         double peak_fraction;           /* of a large, aligned product */
+        double older_fraction;          /* the same with an older cuBLAS, for runs that say so; 0: as with others */
         double fp8_peak_fraction;       /* the same for FP8 operands, relative to their peak; 0: as others */
         double alone_fraction;          /* the same for a product that is measured alone, repeatedly; 0: as in a step */
         double start_s;                 /* of each product: loading first operands, storing last results, not hidden by other tiles */

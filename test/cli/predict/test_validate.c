@@ -247,6 +247,25 @@ static void brief_and_equal_rows(void)
           "%g, %g, %g, %g s", whole_s[4], whole_s[5], whole_s[6], whole_s[7]);
 }
 
+/* Products of an older cuBLAS are slower, where a profile knows both. */
+static void older_products(void)
+{
+    static const char *const mesh = "gpus,global batch,micro batch,hidden size,attention heads,# layers,seq,tp,dp,pp,notes\n"
+                                    "1,2,2,4096,32,4,4096,1,1,1,\n"
+                                    "1,2,2,4096,32,4,4096,1,1,1,a note; cuBLAS before 12.6.2\n";
+    static const struct validate_system systems[] = {{.cluster = "clusters/dgx_h100.json", .profile = "profiles/general_h100.json"},
+                                                     {.cluster = "clusters/dgx_a100.json", .profile = "profiles/general_a100.json"}};
+    for (int a100 = 0; a100 < 2; a100++) {
+        struct validate_rows rows;
+        char path[64];
+        CHECK_OK(read_text_for(&systems[a100], mesh, &rows, path));
+        CHECK_OK(validate_predict(&rows, NULL));
+        double slower = rows.rows[1].predicted_s / rows.rows[0].predicted_s;
+        CHECK(a100 ? slower == 1 : slower > 1.05 && slower < 1.2, "%d: %g times as long", a100, slower);
+        validate_rows_finish(&rows);
+    }
+}
+
 /* A run that does not fit has a time in coarse predictions, which do not check memory. */
 static void coarse_steps_whatever_memory(void)
 {
@@ -565,6 +584,7 @@ static const struct test_case cases[] = {
     {"last products of eager runs", last_products_of_eager_runs},
     {"stages and gradients of DeepSpeed", stages_and_gradients_of_deepspeed},
     {"brief and equal rows", brief_and_equal_rows},
+    {"products of an older cuBLAS", older_products},
     {"coarse steps, whatever memory", coarse_steps_whatever_memory},
     {"hsdp in both kinds of tables", hsdp_in_tables},
     {"sequence parallelism that a row tells, or --set, or nobody", sequence_parallel_told_or_not},
