@@ -132,6 +132,8 @@ static dt_status group_in(const struct measured_table *t, int row, char name[64]
         snprintf(name, 64, "%s", run->sharing);
     else if (t->paradigm || !fsdp_number(t, row, name, run))
         snprintf(name, 64, "%s", t->paradigm ? t->paradigm : measured_text(t, row, COLUMN_ZERO));
+    if (!*name && !told && t->columns[COLUMN_ZERO] < 0 && run->shard_size > 1)
+        snprintf(name, 64, "fsdp"); /* a column dp_shard alone */
     run->sharing_told = told || *name;
     if (!*name && distributed)
         snprintf(name, 64, "zero1");

@@ -132,7 +132,7 @@ static const struct column {
                          .of_model = true},
     {.names = {"nodes"}, .counts = OF_MESHES, COUNT(nodes)},
     {.names = {"gpus_per_node"}, .counts = OF_STUDY | OF_MESHES, COUNT(gpus_per_node)},
-    {.names = {"shard_size", "dp_shard"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
+    {.names = {"shard_size", "dp_shard", "data_parallel_shard_degree"}, .counts = OF_STUDY | OF_MESHES, COUNT(shard_size)},
     {.names = {"batch_per_replica"}, .needed = OF_STUDY, .counts = OF_STUDY, COUNT(samples)},
     {.names = {"stages"}, .counts = OF_STUDY, COUNT(stages), .where_missing = 1},
     {.names = {"chunks"}, .counts = OF_STUDY, COUNT(chunks), .where_missing = 1},

@@ -289,6 +289,13 @@ static void cells_of_strangers(void)
     CHECK(strstr(rows.rows[4].reason, "GPUs: \"2k GPUs\" is not") && strstr(rows.rows[5].reason, "\"too many\" is not"), "%s; %s",
           rows.rows[4].reason, rows.rows[5].reason);
     validate_rows_finish(&rows);
+    CHECK_OK(read_text(
+        "model,gpus,seq,local_batch_size,dp_shard,tps/gpu\nLlama-2-7B,8,4096,2,8,819.2\nLlama-2-7B,8,4096,2,4,1\nLlama-2-7B,8,4096,2,1,1\n",
+        &rows, path));
+    CHECK(rows.rows[0].experiment.paradigm == PARADIGM_FSDP && !rows.rows[0].sharing_open && rows.rows[0].measured_s == 10 &&
+          rows.rows[1].experiment.paradigm == PARADIGM_HSDP && rows.rows[1].experiment.hsdp.shard_size == 4 &&
+          rows.rows[2].experiment.paradigm == PARADIGM_DDP && rows.rows[2].sharing_open);
+    validate_rows_finish(&rows);
     CHECK_OK(read_text("config/model,nodes,GPUs/node,seq,mbs,gbs,throughput/device/tokens_per_sec,tps\nLlama-2-7B,2,8,4096,1,64,1638.4,3\n",
                        &rows, path));
     CHECK(rows.rows[0].experiment.world_size == 16 && rows.rows[0].measured_s == 10 && rows.rows[0].gpus_per_node == 8 &&
