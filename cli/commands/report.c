@@ -150,7 +150,9 @@ static dt_status report_lines(const struct command_options *o, struct result_lin
     for (int i = 0; i < o->where.count && status == DT_OK; i++)
         status = result_lines_keep(lines, o->where.items[i]);
     if (status == DT_OK && lines->count == 0)
-        status = dt_fail(DT_ERR_INVALID, o->where.count > 0 ? "no record meets the conditions of --where" : "there is no record");
+        status = dt_fail(DT_ERR_INVALID, o->where.count > 0
+                                             ? "no record meets the conditions of --where"
+                                             : "there is no record; tables of measured runs are for dtbench validate --data FILE");
     if (status == DT_OK && o->base)
         status = compare_with(o, &compare);
     if (status == DT_OK && o->plan)

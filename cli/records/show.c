@@ -347,7 +347,7 @@ static dt_status show_lines(struct show *s, FILE *to)
     const struct show_options *o = s->options;
     DT_TRY(result_lines_find(s->results, &s->lines));
     if (s->lines.count == 0)
-        return dt_fail(DT_ERR_INVALID, "there is no record");
+        return dt_fail(DT_ERR_INVALID, "there is no record; tables of measured runs are for dtbench validate --data FILE");
     for (int i = 0; i < o->where.count; i++)
         DT_TRY(result_lines_keep(&s->lines, o->where.items[i]));
     if (s->lines.count == 0)

@@ -240,14 +240,16 @@ dt_status framework_import(const struct framework *f, struct cJSON *theirs, cons
         f->adapt(t);
     DT_DESTROYED(dt_json_destroy) struct cJSON *adapted = cJSON_Duplicate(t->theirs, true);
     dt_words_read(f->words, t);
+    if (options->model)
+        dt_json_put(t->ours, "job.model", dt_json_text(options->model));
     if (f->settle)
         f->settle(t);
     visit_leaves(t, f, "", adapted, visit_outside, list);
     if (options->model)
         take_model(t, options->model);
-    else if (f->without_model && !dt_json_at(t->ours, "model.preset"))
-        dt_remark(t, DT_REMARK_CANNOT, "the file has no model, which is in %s: name it with --model NAME, or a Hugging Face config.json",
-                  f->without_model);
+    else if (!dt_json_at(t->ours, "model.preset") && !dt_json_at(t->ours, "model.layers"))
+        dt_remark(t, DT_REMARK_CANNOT, "the file has no model%s%s: name it with --model NAME, or a Hugging Face config.json",
+                  f->without_model ? ", which is in " : "", f->without_model ? f->without_model : "");
     job_settle(t, options);
     visit_leaves(t, f, "", t->theirs, visit_theirs, list);
     if (*list)

@@ -144,7 +144,8 @@ static void settle_model(struct dt_translation *t)
     bool none = take_flag(t, "disable-bias-linear"), qkv = take_flag(t, "add-qkv-bias");
     put_text(t->ours, "model.bias", none && qkv ? "qkv" : none ? "none" : "all");
     if (vocabulary == 0) {
-        dt_remark(t, DT_REMARK_CANNOT, "vocab-size: not given, because it is the tokenizer's; 50257 is assumed");
+        if (!dt_json_at(t->ours, "job.model")) /* --model has its own */
+            dt_remark(t, DT_REMARK_CANNOT, "vocab-size: not given, because it is the tokenizer's; 50257 is assumed");
         vocabulary = 50257;
     }
     double padded = ceil(vocabulary / multiple) * multiple;

@@ -368,6 +368,15 @@ model:
 """
 
 
+def test_a_file_of_changes_has_no_model():
+    """Megatron-Bridge's examples change a recipe, which has the sizes."""
+    need_yaml()
+    changes = "model: {seq_length: 4096}\ntrain: {global_batch_size: 8, micro_batch_size: 1}\n"
+    said = run("import", write("changes.yaml", changes), "--gpus", "8", code=CONFIG).stderr
+    check("unknown   the file has no model: name it with --model NAME" in said, said)
+    has(imported("changes.yaml", changes, "--gpus", "8", "--model", "Llama-3-8B")["config"], model__preset="Llama-3-8B", model__block_size=4096)
+
+
 def test_nemos_example_says_what_it_means():
     need_yaml()
     said = imported("nemo.yaml", NEMO_EXAMPLE)
