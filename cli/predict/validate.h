@@ -53,6 +53,7 @@ struct validate_row {
     bool fit_undecided;  /* sequence_parallel_open, and it decides whether memory suffices; only found with whole steps */
     double predicted_s, predicted_bytes; /* NAN: not known */
     double step_error;                   /* the profile's bound on the error of eight of ten predictions; NAN: it has none */
+    double peak_tflops;                  /* of a GPU of the cluster, in the run's numbers; 0: unknown */
     double batch_per_gpu;
     enum validate_outcome outcome;
     char reason[256];

@@ -2,6 +2,7 @@
 
 #include "lib/base/machine.h"
 #include "lib/base/statistics.h"
+#include "lib/base/text.h"
 #include "predict/profile.h"
 #include "predict/simulation.h"
 
@@ -36,6 +37,7 @@ static void take_over(struct validate_row *row, const struct validate_row *first
     row->step_error = first->step_error;
     row->gpus_per_node = first->gpus_per_node;
     row->fit_undecided = first->fit_undecided;
+    row->peak_tflops = first->peak_tflops;
     memcpy(row->reason, first->reason, sizeof first->reason);
 }
 
@@ -108,6 +110,8 @@ static dt_status predict(struct predicting *p, struct validate_row *row)
     struct measure_result result = {0};
     struct simulated_system *system;
     DT_TRY(create_system(p, row, &row->experiment, &system));
+    row->peak_tflops = row->experiment.model.fp8 ? fmax(system->cluster.gpu.fp8_tflops, system->cluster.gpu.mxfp8_tflops)
+                                                 : system->cluster.gpu.peak_tflops[row->experiment.model.dtype];
     row->gpus_per_node = system->placement.ranks_per_node; /* the cluster's, where the table has none */
     dt_status status = simulate[p->rows->steps](&row->experiment, system, NULL, &result);
     row->outcome = status == DT_ERR_OOM ? VALIDATE_OUT_OF_MEMORY : status == DT_ERR_UNAVAILABLE ? VALIDATE_REFUSED : VALIDATE_PREDICTED;
@@ -153,6 +157,21 @@ static dt_status predict_row(struct predicting *p, struct validate_row *row)
     return DT_OK;
 }
 
+/* Note of a table's row that its time is too short for the step's operations at the GPUs' peak,
+ * with what a causal mask leaves of attention and nothing recomputed. */
+static void note_impossible(struct validate_row *row)
+{
+    const struct experiment *e = &row->experiment;
+    const struct dt_model_family *family = e->model.family;
+    if (row->outcome == VALIDATE_SKIPPED || !(row->peak_tflops > 0) || isnan(row->measured_s))
+        return;
+    uint64_t units = (uint64_t)((double)experiment_global_batch(e) * dt_model_units(&e->model));
+    double flops = family->causal_step_flops ? family->causal_step_flops(&e->model, units) : dt_model_step_flops(&e->model, units);
+    if (flops > 1e12 * row->peak_tflops * e->world_size * row->measured_s)
+        dt_append(row->note, sizeof row->note, "; ",
+                  "faster than the peak of the cluster's GPUs: the row, how it is read, or the cluster is wrong");
+}
+
 static void *predict_some(void *context)
 {
     struct predicting *p = context;
@@ -180,6 +199,8 @@ dt_status validate_predict(struct validate_rows *rows, bool (*stop)(void *contex
     for (int i = 0; i < rows->count; i++)
         if (first[i] < i)
             take_over(&rows->rows[i], &rows->rows[first[i]]);
+    for (int i = 0; i < rows->count && !rows->records; i++)
+        note_impossible(&rows->rows[i]);
     return p.failure < 0 ? dt_fail(p.failure, "%s", p.error) : DT_OK;
 }
 

@@ -578,7 +578,82 @@ static void a_vendors_later_table(void)
     validate_rows_finish(&rows);
 }
 
+/* Amounts in one table of a spreadsheet with decimal commas; GPUs as nodes and of a kind; numbers
+ * with marks of footnotes in a column with a unit; words for too little memory; a column that asks. */
+static void cells_of_strangers(void)
+{
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text("sep=;\nModel;GPUs;Seq;MBS;GBS;Tokens/s/GPU;Peak Mem (MiB)\nLlama-2-7B;8;4096;1;64;3.276,8;61440*\n"
+                       "Llama-2-7B;2x4 H100;4096;1;64;3.276;61\u202f440\nLlama-2-7B;8 A100;4096;1;64;3.276;OutOfMemoryError\n"
+                       "Llama-2-7B;2x8 y9;4096;1;64;O.O.M.;\nLlama-2-7B;2k GPUs;4096;1;64;1;\nLlama-2-7B;8;4096;1;64;1;too many\n",
+                       &rows, path));
+    CHECK(rows.rows[0].measured_s == 10 && fabs(rows.rows[0].measured_bytes - 61440 * 0x1p20) < 1, "%g s, %g; %s", rows.rows[0].measured_s,
+          rows.rows[0].measured_bytes, rows.rows[0].reason);
+    CHECK(fabs(rows.rows[1].measured_s - 10) < 0.01 && fabs(rows.rows[1].measured_bytes - 61440 * 0x1p20) < 1 &&
+              rows.rows[1].gpus_per_node == 4 && rows.rows[1].experiment.world_size == 8 &&
+              strcmp(rows.rows[1].note, "GPUs 2x4 H100 is taken for 8") == 0,
+          "%g s, %s, %s", rows.rows[1].measured_s, rows.rows[1].note, rows.rows[1].reason);
+    CHECK(rows.rows[2].measured_fit == VALIDATE_FIT_NOT && rows.rows[2].experiment.world_size == 8 &&
+          rows.rows[3].measured_fit == VALIDATE_FIT_NOT);
+    CHECK(strstr(rows.rows[4].reason, "GPUs: \"2k GPUs\" is not") && strstr(rows.rows[5].reason, "\"too many\" is not"), "%s; %s",
+          rows.rows[4].reason, rows.rows[5].reason);
+    validate_rows_finish(&rows);
+    CHECK_OK(read_text(
+        "model,gpus,seq,local_batch_size,dp_shard,tps/gpu\nLlama-2-7B,8,4096,2,8,819.2\nLlama-2-7B,8,4096,2,4,1\nLlama-2-7B,8,4096,2,1,1\n",
+        &rows, path));
+    CHECK(rows.rows[0].experiment.paradigm == PARADIGM_FSDP && !rows.rows[0].sharing_open && rows.rows[0].measured_s == 10 &&
+          rows.rows[1].experiment.paradigm == PARADIGM_HSDP && rows.rows[1].experiment.hsdp.shard_size == 4 &&
+          rows.rows[2].experiment.paradigm == PARADIGM_DDP && rows.rows[2].sharing_open);
+    validate_rows_finish(&rows);
+    CHECK_OK(read_text("config/model,nodes,GPUs/node,seq,mbs,gbs,throughput/device/tokens_per_sec,tps\nLlama-2-7B,2,8,4096,1,64,1638.4,3\n",
+                       &rows, path));
+    CHECK(rows.rows[0].experiment.world_size == 16 && rows.rows[0].measured_s == 10 && rows.rows[0].gpus_per_node == 8 &&
+              strstr(rows.unused, "tps (if of each GPU"),
+          "%g s, %s; %s", rows.rows[0].measured_s, rows.rows[0].reason, rows.unused);
+    validate_rows_finish(&rows);
+}
+
+/* Gradients that ranks share and accumulate are whole until the last part, unless it is said. */
+static void reductions_that_are_open(void)
+{
+    static const char *const sets[] = {"gradient_reduction=each"};
+    struct validate_system told = system_of_study;
+    struct validate_rows rows;
+    char path[64];
+    told.sets = sets;
+    for (told.set_count = 0; told.set_count < 2; told.set_count++) {
+        CHECK_OK(read_text_for(&told,
+                               "model,gpus,seq,mbs,gbs,zero,step_s\nLlama-2-7B,8,4096,1,64,fsdp,1\nLlama-2-7B,8,4096,8,64,fsdp,1\n"
+                               "Llama-2-7B,8,4096,1,64,zero1,1\nLlama-2-7B,8,4096,1,64,zero2,1\n",
+                               &rows, path));
+        for (int i = 0; i < rows.count; i++)
+            CHECK(rows.rows[i].reduction_open == (told.set_count == 0 && (i == 0 || i == 3)), "row %d, %d sets: %s", i, told.set_count,
+                  rows.rows[i].reason);
+        validate_rows_finish(&rows);
+    }
+}
+
+/* A time in which the GPUs cannot have done the step's operations, also of a row that is predicted
+ * with another one; what a causal mask leaves out is not counted. */
+static void impossible_times(void)
+{
+    static const char *const words = "faster than the peak";
+    struct validate_rows rows;
+    char path[64];
+    CHECK_OK(read_text("model,gpus,seq,mbs,gbs,zero,step_s\nGPT-2-XL,8,1024,1,64,zero1,0.3\nGPT-2-XL,8,1024,1,64,zero1,0.2\n"
+                       "GPT-2-XL,8,1024,1,64,zero1,\n",
+                       &rows, path));
+    CHECK_OK(validate_predict(&rows, NULL));
+    CHECK(!strstr(rows.rows[0].note, words) && strstr(rows.rows[1].note, words) && !strstr(rows.rows[2].note, words), "%s; %s",
+          rows.rows[0].note, rows.rows[1].note);
+    validate_rows_finish(&rows);
+}
+
 static const struct test_case cases[] = {
+    {"cells of strangers", cells_of_strangers},
+    {"reductions that are open", reductions_that_are_open},
+    {"times that are impossible", impossible_times},
     {"norms and units that a table tells", norms_and_units_told},
     {"memory of the whole GPU", memory_of_the_whole_gpu},
     {"last products of eager runs", last_products_of_eager_runs},
