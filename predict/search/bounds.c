@@ -143,6 +143,22 @@ static dt_status find_passes(struct bounds *b, const struct experiment *e, const
     return network_bounds_messages(b->network, e, mesh, samples, &out->messages);
 }
 
+/* The time to reduce a block's gradients, on the fastest stage and on the slowest one. */
+static dt_status find_reductions(struct bounds *b, const struct experiment *e, const struct mesh_shape *mesh, double block_bytes,
+                                 struct pass_times *out)
+{
+    int stages = network_bounds_stages_differ(b->network, mesh) ? mesh->size[MESH_PIPELINE] : 1;
+    out->end_s = INFINITY;
+    for (int stage = 0; stage < stages; stage++) {
+        struct traffic traffic;
+        DT_TRY(network_bounds_traffic(b->network, e, mesh, 1, block_bytes, stage, &traffic));
+        out->end_s = fmin(out->end_s, traffic.end);
+        out->slow_stage = traffic.end > out->slow_s ? stage : out->slow_stage;
+        out->slow_s = fmax(out->slow_s, traffic.end);
+    }
+    return DT_OK;
+}
+
 /* A mode issues slightly more or fewer events for a group than one device does: at most 2 % fewer in
  * 8,000 random candidates. */
 #define ALIKE 0.97
@@ -169,11 +185,10 @@ dt_status bounds_find(struct bounds *b, const struct experiment *e, struct bound
         again_s = alone.block_forward_s + sums.forward; /* forward of all chunks but the last is recomputed */
         work += blocks * again_s * (e->pipeline.chunks - 1.0) / e->pipeline.chunks;
     }
-    struct traffic traffic, of_block;
-    DT_TRY(network_bounds_traffic(b->network, e, &mesh, micro_batches, bytes, false, &traffic));
-    DT_TRY(network_bounds_traffic(b->network, e, &mesh, 1, alone.block_bytes, true, &of_block));
+    struct traffic traffic;
+    DT_TRY(network_bounds_traffic(b->network, e, &mesh, micro_batches, bytes, ALL_STAGES, &traffic));
     DT_TRY(find_passes(b, e, &mesh, recorded, &alone, &sums, again_s, &out->passes));
-    out->passes.end_s = of_block.end;
+    DT_TRY(find_reductions(b, e, &mesh, alone.block_bytes, &out->passes));
     out->compute_s = micro_batches * work / stages;
     out->host_s = ALIKE * micro_batches * alone.host_s / stages + b->machine->profile.host.step_s;
     out->network_s = traffic.begin + traffic.passes * traffic.gather + traffic.end;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Best rates of communicators of one size and stride. */
+/* Best rates of communicators of one size and stride, from one rank on. */
 struct group_rate {
-    int ranks, stride;
+    int first, ranks, stride;
     struct dt_sim_nccl_comm comm;
     double all_reduce_s_per_byte, gather_s_per_byte; /* per byte of the message, at best */
 };
@@ -60,11 +60,11 @@ static double best_s_per_byte(const struct dt_sim_nccl_comm *comm, enum dt_sim_c
     return best;
 }
 
-/* The key of a lookup: the rate of the first group with this number of ranks at this distance; or
- * the senders of an experiment. */
+/* The key of a lookup: the rate of the group with this number of ranks at this distance; or the
+ * senders of an experiment. */
 struct question {
     const struct network_bounds *bounds;
-    int ranks, stride;
+    int first, ranks, stride;
     const struct experiment *experiment;
 };
 
@@ -74,20 +74,21 @@ static dt_status measure_rate(void *context, void *value)
     struct group_rate *rate = value;
     DT_FREED int *ranks = malloc((size_t)q->ranks * sizeof *ranks);
     DT_TRY(dt_allocated(ranks, "no host memory for %d ranks", q->ranks));
-    *rate = (struct group_rate){.ranks = q->ranks, .stride = q->stride};
+    *rate = (struct group_rate){.first = q->first, .ranks = q->ranks, .stride = q->stride};
     for (int i = 0; i < rate->ranks; i++)
-        ranks[i] = i * rate->stride;
+        ranks[i] = rate->first + i * rate->stride;
     DT_TRY(dt_sim_links_nccl(q->bounds->links, ranks, rate->ranks, &rate->comm));
     rate->all_reduce_s_per_byte = best_s_per_byte(&rate->comm, DT_SIM_ALL_REDUCE);
     rate->gather_s_per_byte = fmin(best_s_per_byte(&rate->comm, DT_SIM_ALL_GATHER), best_s_per_byte(&rate->comm, DT_SIM_REDUCE_SCATTER));
     return DT_OK;
 }
 
-static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, struct group_rate *out)
+/* The rate of the group of rank `first`. */
+static dt_status find_rate(struct network_bounds *b, const struct mesh_shape *mesh, enum mesh_axis axis, int first, struct group_rate *out)
 {
     bool contexts = mesh->size[MESH_CONTEXT] > 1 && mesh_group(mesh, axis) & MESH_ON_CONTEXT; /* these ranks are next to each other */
-    const int key[] = {mesh_group_size(mesh, axis), mesh_moved(mesh, contexts ? MESH_CONTEXT : axis, 0, 1)};
-    struct question q = {.bounds = b, .ranks = key[0], .stride = key[1]};
+    const int key[] = {first, mesh_group_size(mesh, axis), mesh_moved(mesh, contexts ? MESH_CONTEXT : axis, 0, 1)};
+    struct question q = {.bounds = b, .first = key[0], .ranks = key[1], .stride = key[2]};
     return once_find(b->rates, key, sizeof key, measure_rate, &q, out);
 }
 
@@ -115,35 +116,46 @@ static double card_bytes_per_s(const struct network_bounds *b, double flows)
     return together;
 }
 
+/* Where nodes have unequal parts of a stage: the groups of the stage that meet on each of its nodes, those of the ranks of a tensor
+ * group; 0: unknown. */
+static double groups_of_stage(const struct network_bounds *b, const struct mesh_shape *mesh, const struct group_rate *rate)
+{
+    int tensor = mesh->size[MESH_TENSOR], whole = mesh_count(mesh, ~MESH_ON_PIPELINE);
+    return b->system->placement.ranks_per_node % tensor == 0 && rate->ranks * tensor == whole ? tensor : 0;
+}
+
 /* The time that a node's cards need if each group sends `bytes` over them, on average. part: the
- * part of the groups on a node that sends; 0: unknown. */
-static double card_s(const struct network_bounds *b, const struct group_rate *rate, double bytes, double part)
+ * part of the groups on a node that sends; 0: nodes differ. */
+static double card_s(const struct network_bounds *b, const struct mesh_shape *mesh, const struct group_rate *rate, double bytes,
+                     double part)
 {
     const struct dt_sim_cluster *c = &b->machine->cluster;
     int per_node = b->system->placement.ranks_per_node, nodes = rate->comm.nodes;
-    if (nodes < 2 || rate->ranks % nodes || c->nic.count == 0 || part == 0)
+    if (nodes < 2 || c->nic.count == 0 || (part > 0 && rate->ranks % nodes))
         return 0;
-    double groups = (double)per_node / (rate->ranks / nodes), sending = part * groups;
+    double sending = part > 0 ? part * per_node / (rate->ranks / nodes) : groups_of_stage(b, mesh, rate);
+    if (sending == 0)
+        return 0;
     double flows = fmin(sending, ceil((double)c->gpus_per_node / c->nic.count));
     return sending * bytes / c->nic.count / card_bytes_per_s(b, fmax(flows, 1));
 }
 
 /* Add the least time of a collective on `bytes` bytes in total to *sum, if it is a ring or a tree;
  * nothing is known of others. */
-static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *mesh, const struct dp_collective *c, double bytes,
-                             double part, double *sum)
+static dt_status add_least_s(struct network_bounds *b, const struct mesh_shape *mesh, const struct dp_collective *c, int first,
+                             double bytes, double part, double *sum)
 {
     struct group_rate rate;
     bool all = c->kind == DT_COMM_ALL_REDUCE, half = c->kind == DT_COMM_REDUCE_SCATTER || c->kind == DT_COMM_ALL_GATHER;
     if (c->of == DP_LESS || !(all || half) || mesh_group_size(mesh, c->axis) == 1)
         return DT_OK;
-    DT_TRY(find_rate(b, mesh, c->axis, &rate));
+    DT_TRY(find_rate(b, mesh, c->axis, first, &rate));
     bytes *= dp_part_of(c->of, mesh);
     double n = rate.ranks, on_card = (all ? 2 : 1) * (n - 1) / n; /* for a ring; the tree of two nodes sends each byte once */
     if (all && rate.comm.nodes == 2)
         on_card = fmin(on_card, 1 / b->machine->cluster.nic.tree);
     double alone_s = bytes * (all ? rate.all_reduce_s_per_byte : rate.gather_s_per_byte);
-    *sum += fmax(alone_s, card_s(b, &rate, on_card * bytes, part));
+    *sum += fmax(alone_s, card_s(b, mesh, &rate, on_card * bytes, part));
     return DT_OK;
 }
 
@@ -166,19 +178,25 @@ static double part_of_stage(const struct network_bounds *b, const struct mesh_sh
     return fmax((double)stride / per_node, 1.0 / stages);
 }
 
+bool network_bounds_stages_differ(const struct network_bounds *b, const struct mesh_shape *mesh)
+{
+    return part_of_stage(b, mesh) == 0;
+}
+
 dt_status network_bounds_traffic(struct network_bounds *b, const struct experiment *e, const struct mesh_shape *mesh, int micro_batches,
-                                 double bytes, bool alone, struct traffic *out)
+                                 double bytes, int stage, struct traffic *out)
 {
     const struct dp_mode *mode = e->strategy.mode;
-    double reduce = 0, publish = 0, part = alone ? part_of_stage(b, mesh) : 1;
+    int first = stage == ALL_STAGES ? 0 : mesh_moved(mesh, MESH_PIPELINE, 0, stage);
+    double reduce = 0, publish = 0, part = stage == ALL_STAGES ? 1 : part_of_stage(b, mesh);
     double reduced = bytes * (double)dt_dtype_bytes(experiment_reduce_dtype(e)) / (double)dt_dtype_bytes(e->model.dtype);
     *out = (struct traffic){.gather = 0};
     if (b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
-    DT_TRY(add_least_s(b, mesh, &mode->gathers, gathered_bytes(&e->model, mesh, bytes), part, &out->gather));
+    DT_TRY(add_least_s(b, mesh, &mode->gathers, first, gathered_bytes(&e->model, mesh, bytes), part, &out->gather));
     for (size_t i = 0; i < sizeof mode->reduces / sizeof *mode->reduces; i++)
-        DT_TRY(add_least_s(b, mesh, &mode->reduces[i], reduced, part, &reduce));
-    DT_TRY(add_least_s(b, mesh, &mode->publishes, bytes / (e->model.fp8_gather ? 2 : 1), part, &publish));
+        DT_TRY(add_least_s(b, mesh, &mode->reduces[i], first, reduced, part, &reduce));
+    DT_TRY(add_least_s(b, mesh, &mode->publishes, first, bytes / (e->model.fp8_gather ? 2 : 1), part, &publish));
     out->passes = e->fsdp.gather == GATHER_ONCE ? 1 : 2 * micro_batches;
     out->begin = mode->ranks == DP_RANKS_SHARE_BUCKETS && e->ddp.overlap_param_gather ? publish : 0;
     publish -= out->begin;
@@ -210,7 +228,7 @@ dt_status network_bounds_summing(struct network_bounds *b, const struct experime
     *out = (struct summing){.forward = 0};
     if (mesh->size[MESH_TENSOR] == 1 || b->machine->cluster.collectives.library != DT_SIM_NCCL)
         return DT_OK;
-    DT_TRY(find_rate(b, mesh, MESH_TENSOR, &rate));
+    DT_TRY(find_rate(b, mesh, MESH_TENSOR, 0, &rate));
     double rows_s = sliced ? collective_s(&rate, DT_SIM_ALL_GATHER, e->model.fp8 ? bytes / 2 : bytes) : 0;
     double sum_s = collective_s(&rate, sliced ? DT_SIM_REDUCE_SCATTER : DT_SIM_ALL_REDUCE, bytes);
     *out = (struct summing){.forward = 2 * (rows_s + sum_s), .again = again ? rows_s + sum_s : 0, .backward = 2 * rows_s};

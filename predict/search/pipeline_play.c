@@ -76,12 +76,12 @@ static double last_pass_s(const struct pipeline_play *p, int rank, int part)
 static double after_passes_s(const struct pipeline_play *p, const struct pass_times *t, int rank, double end)
 {
     const struct plan *plan = &p->plans[rank];
-    double after = t->update_s * blocks_of_rank(p, rank);
+    double after = t->update_s * blocks_of_rank(p, rank), reduced_s = rank == t->slow_stage ? t->slow_s : t->end_s;
     for (int first = 0; first < plan->parts; first++) {
         double from = last_pass_s(p, rank, first), sent = 0;
         for (int part = 0; part < plan->parts; part++)
             if (last_pass_s(p, rank, part) >= from)
-                sent += t->end_s * p->blocks[plan_virtual_stage(plan, &(struct action){.part = part})];
+                sent += reduced_s * p->blocks[plan_virtual_stage(plan, &(struct action){.part = part})];
         after = fmax(after, from + sent - end);
     }
     return after;

@@ -167,19 +167,6 @@ static dt_status measure_end(const struct recordings *r, const struct alone *alo
     return DT_OK;
 }
 
-/* What each of `ranks` has at least, if one rank without division has this. */
-static void divide(struct alone *a, double ranks)
-{
-    a->compute_s /= ranks;
-    a->host_s /= ranks;
-    a->block_s /= ranks;
-    a->block_bytes /= ranks;
-    a->block_forward_s /= ranks;
-    a->parameter_bytes /= ranks;
-    a->optimizer_bytes /= ranks;
-    a->activation_bytes /= ranks;
-}
-
 /* ---- lookups ---- */
 
 /* The key of a recording. */
@@ -213,13 +200,11 @@ static dt_status find(struct once *once, struct question *q, dt_status (*make)(v
     return once_find(once, key, sizeof key, make, q, out);
 }
 
-/* A batch has samples for each rank: with fewer samples than ranks that share layers, one rank is
- * recorded. */
 dt_status recordings_alone(struct recordings *r, const struct experiment *e, enum activation_kind activation, int samples,
                            struct alone *out)
 {
     bool sharded = e->strategy.mode->holds.parameters == DP_SHARE;
-    int tensor = samples % e->tensor.size == 0 ? e->tensor.size : 1;
+    int tensor = e->tensor.size;
     struct question wanted = {r,
                               {.paradigm = sharded      ? e->paradigm
                                            : tensor > 1 ? PARADIGM_DDP
@@ -233,7 +218,6 @@ dt_status recordings_alone(struct recordings *r, const struct experiment *e, enu
                                .samples = samples,
                                .sharers = r->machine->profile.host.stages_share ? e->strategy.stages : 1}};
     DT_TRY(find(r->alone, &wanted, make_alone, out));
-    divide(out, (double)e->tensor.size / tensor);
     /* What each of `ranks` that share samples has at least: products with fewer rows take longer
      * per row. */
     out->compute_s /= e->context.size;
@@ -248,7 +232,7 @@ dt_status recordings_ends(struct recordings *r, const struct experiment *e, cons
     struct question wanted = {r, *alone};
     wanted.of.sharers = 1; /* sharers concern hosts, and this is about kernels */
     *out = (struct ends){0};
-    if (alone->block_s <= 0 || alone->tensor != e->tensor.size || e->context.size > 1)
+    if (alone->block_s <= 0 || e->context.size > 1)
         return DT_OK;
     return find(r->ends, &wanted, make_ends, out);
 }

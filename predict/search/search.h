@@ -101,7 +101,9 @@ struct pass_times {
     double early_s;                  /* of a backward pass: recomputation before its gradient has arrived */
     double first_s, first_forward_s;
     double last_s, last_forward_s;
-    double end_s;    /* of a block: reducing its gradients, once a step between its last pass and its update */
+    double end_s;    /* of a block: reducing its gradients, once a step between its last pass and its update; of the fastest stage */
+    int slow_stage;  /* where nodes have unequal parts of the stages: the slowest one, */
+    double slow_s;   /* and its time for the same */
     double update_s; /* of a block, once a step: after all passes of a rank and before the next step */
     struct message_times messages;
 };
@@ -182,10 +184,15 @@ struct traffic {
     double update; /* the part of `end` for updated parameters: not before all backward passes have ended */
 };
 
-/* bytes: of the parameters of this rank's stage. alone: the stage's groups share their nodes' cards
- * with no other. Errors: DT_ERR_HOST_MEMORY. */
+/* Whether the nodes have unequal parts of a stage. */
+bool network_bounds_stages_differ(const struct network_bounds *bounds, const struct mesh_shape *mesh);
+
+enum { ALL_STAGES = -1 };
+
+/* bytes: of the parameters of a rank's stage. stage: its groups share their nodes' cards with no
+ * other; or ALL_STAGES at once. Errors: DT_ERR_HOST_MEMORY. */
 dt_status network_bounds_traffic(struct network_bounds *bounds, const struct experiment *experiment, const struct mesh_shape *mesh,
-                                 int micro_batches, double bytes, bool alone, struct traffic *out);
+                                 int micro_batches, double bytes, int stage, struct traffic *out);
 
 /* Ranks that share a layer sum its output, in forward after attention and MLP: kernels wait for it,
  * and for attention's sum again if forward is repeated. With sequence parallelism, backward waits

@@ -57,7 +57,8 @@ static void scene_of(const char *text, const struct space_request *request, stru
 static void random_scene(struct dice *d, int max_batch, const struct space_request *request, struct scene *out)
 {
     char text[1024];
-    int per_node = 1 << roll(d, 3), nodes = 1 << roll(d, 3), heads = 1 << roll(d, 3);
+    static const int node_counts[] = {1, 2, 3, 4}; /* stages may have unequal parts of three nodes */
+    int per_node = 1 << roll(d, 3), nodes = node_counts[roll(d, 4)], heads = 1 << roll(d, 3);
     const char *cluster = PICK(d, "gcp_a2", "dgx_a100", "dgx_h100", "gcp_a2_fast_socket");
     const char *fp8 = PICK(d, "{}", "{\"recipe\": \"delayed\"}", "{\"recipe\": \"delayed\", \"gather\": true}",
                            "{\"recipe\": \"tensorwise\", \"gather\": true}");
@@ -189,6 +190,8 @@ static void stages_that_share_cards(void)
         {"gcp_a2", "interleaved", "tensor-pipeline-data", "true", 8, 4, 2, 4, 0.65},
         {"gcp_a2", "zb_v", "tensor-pipeline-data", "true", 4, 8, 4, 4, 0.58},
         {"gcp_a2_fast_socket", "zb_h1", "tensor-pipeline-data", "true", 4, 8, 2, 8, 0.68},
+        {"gcp_a2", "1f1b", "tensor-data-pipeline", "true", 3, 8, 1, 4, 0.55}, /* nodes have unequal parts of the stages */
+        {"gcp_a2", "zb_h2", "tensor-data-pipeline", "true", 3, 8, 2, 4, 0.56},
         {"dgx_a100", "1f1b", "tensor-pipeline-data", "true", 4, 8, 2, 4, 0.6},
         {"omnipath_a100", "1f1b", "tensor-pipeline-data", "false", 4, 8, 8, 4, 0.3}, /* whose profile divides messages */
     };
@@ -618,12 +621,37 @@ static void a_slower_host(void)
     scene_finish(&s);
 }
 
+/* A rank of a tensor group issues as many kernels for few samples as for many. */
+static void hosts_of_few_samples(void)
+{
+    static const struct space_request request = {.max_batch = 1};
+    double host_s[2];
+    for (int few = 0; few < 2; few++) {
+        char text[512];
+        struct scene s;
+        struct bound bound;
+        struct bounds *bounds;
+        snprintf(text, sizeof text,
+                 "{\"device\": \"sim\", \"world_size\": 8, \"paradigm\": \"ddp\", \"tensor\": {\"size\": 8}, \"batch_size\": %g, "
+                 "\"model\": {\"preset\": \"GPTMedium\"}}",
+                 few ? 0.5 : 1.0);
+        scene_of(text, &request, &s);
+        CHECK_OK(bounds_create(&s.base, &s.machine, s.recordings, &bounds));
+        CHECK_OK(bounds_find(bounds, &s.base, &bound));
+        host_s[few] = bound.host_s;
+        bounds_destroy(bounds);
+        scene_finish(&s);
+    }
+    CHECK(fabs(host_s[1] / host_s[0] - 1) < 0.1, "%g s for eight samples, %g s for four", host_s[0], host_s[1]);
+}
+
 static const struct test_case cases[] = {
     {"sizes of groups", sizes_of_groups},
     {"offloaded inputs are on the host", offloaded_inputs_are_on_the_host},
     {"numbers of chunks", numbers_of_chunks},
     {"sums of tensor ranks", sums_of_tensor_ranks},
     {"a slower host", a_slower_host},
+    {"hosts of few samples", hosts_of_few_samples},
     {"wrong requests are refused", wrong_requests_are_refused},
     {"few samples", few_samples},
     {"requests restrict the space", requests_restrict},
