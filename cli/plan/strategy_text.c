@@ -26,7 +26,8 @@ static bool is_said(const char *path)
     static const char said[] =
         "name device world_size paradigm gpus_per_node straddle_nodes batch_size micro_batches pipeline.stages pipeline.paradigms "
         "mesh.order pipeline.chunks pipeline.order hsdp.shard_size tensor.size context.size context.comm_type activation parameter_offload "
-        "fsdp.unit fsdp.gather ddp.bucket_mib slow. cluster profile rates any_profile more_nodes network. loss_scaling model. optimizer. "
+        "fsdp.unit fsdp.gather ddp.bucket_mib ddp.overlap_param_gather slow. cluster profile rates any_profile more_nodes network. "
+        "loss_scaling model. optimizer. "
         "data. checkpoint. steps. timeout. seed memory_limit_gib host_memory_limit_gib";
     char object[96];
     snprintf(object, sizeof object, "%.*s.", (int)strcspn(path, "."), path);
@@ -89,6 +90,8 @@ void strategy_describe(const struct experiment *e, char text[STRATEGY_BYTES])
         ADD(text, ", linear units");
     if (p->reads & READS_UNITS && e->fsdp.gather == GATHER_ONCE)
         ADD(text, ", gathered once a step");
+    if (p->reads & READS_SHARES && e->ddp.overlap_param_gather)
+        ADD(text, ", gathered by the next step");
     if (p->reads & READS_BUCKETS && e->ddp.bucket_mib != 25 && e->world_size > 1)
         ADD(text, ", buckets of %g MiB", e->ddp.bucket_mib);
     add_others(text, e);

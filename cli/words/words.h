@@ -27,7 +27,8 @@ enum text_format { TEXT_FLAGS, TEXT_JSON, TEXT_YAML, TEXT_TOML };
 #define FIXED_BUT_REDUCTION(fsdp) "\"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"prefetch\": 1" fsdp "}"
 #define FIXED_IN_ALL(fsdp) "\"gradient_reduction\": \"last\", " FIXED_BUT_REDUCTION(fsdp)
 /* The search space of frameworks with data parallelism only, in addition to their own rows. */
-#define DATA_PARALLEL_SPACE "tensor.size=1", "pipeline.stages=1", "activation=keep,checkpoint", "parameter_offload=false"
+#define DATA_PARALLEL_SPACE                                                                                                                \
+    "tensor.size=1", "pipeline.stages=1", "activation=keep,checkpoint", "parameter_offload=false", "ddp.overlap_param_gather=false"
 
 struct framework {
     const char *name, *title;

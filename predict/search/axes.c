@@ -182,6 +182,14 @@ static bool has_buckets(const struct space_scope *s, const struct experiment *e)
            !is_pipelined(s, e); /* a pipeline reduces after it is drained */
 }
 
+/* The next forward pass hides the gathers of updated parameters. In a pipeline its bubble hides most of them. A framework that
+ * gathers all at once ignores the key. */
+static bool gathers_updates(const struct space_scope *s, const struct experiment *e)
+{
+    return (e->strategy.paradigm->reads & READS_SHARES) && e->world_size > 1 && !is_pipelined(s, e) &&
+           !s->machine->profile.schedule.copies_shares;
+}
+
 static bool gathers_often(const struct space_scope *s, const struct experiment *e)
 {
     return (e->strategy.paradigm->reads & READS_UNITS) && e->micro_batches * (is_pipelined(s, e) ? e->pipeline.chunks : 1) > 1;
@@ -207,6 +215,7 @@ static const struct space_axis rows[] = {
     {.key = "parameter_offload", .concerns = has_no_pipeline, .values = "false,true"},
     {.key = "fsdp.unit", .concerns = has_units, .values = "block,linear"},
     {.key = "fsdp.gather", .concerns = gathers_often, .values = "micro_batch,step"},
+    {.key = "ddp.overlap_param_gather", .concerns = gathers_updates, .values = "true,false"},
     {.key = "ddp.bucket_mib", .concerns = has_buckets, .values = "25,100"}, /* the usual size, and one that starts fewer collectives */
 };
 
