@@ -87,7 +87,9 @@ static void say_batch(struct why *w, const struct planner *p, const struct exper
     uint64_t batch = (uint64_t)experiment_global_batch(e);
     if (p->request.global_batch > 0)
         return;
-    why_say(w, "no batch was asked for: a step has %s %ss in %s samples; --global-batch N plans for N samples",
+    why_say(w,
+            "no batch was asked for: a step has %s %ss in %s samples. Larger batches are faster, but from some size on a model learns less "
+            "from each sample; --global-batch N plans for N samples",
             format_count(batch * (uint64_t)dt_model_units(&e->model), units), e->model.family->unit, format_count(batch, samples));
 }
 
