@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD_BYTES = 1 << 15, NAME_BYTES = 64, VARIABLES = 256, DEPTH = 4, NESTED = 16, TEST_WORDS = 3 };
+enum { WORD_BYTES = 1 << 15, NAME_BYTES = 64, VARIABLES = 256, DEPTH = 4, NESTED = 16, TEST_WORDS = 3, VALUE_BYTES = 1024 };
 
 enum truth { NO, YES, NOT_KNOWN };
 
@@ -34,12 +34,18 @@ struct shell {
     int parentheses;   /* those that are open: of an array, whose lines are no commands */
     int command;       /* number of the command that is read */
     int begun;         /* the one whose first word has been read */
+    enum truth run;    /* whether the command runs, by && and || before it */
+    enum truth status; /* whether the last one that ran has succeeded: tests alone may not */
+    const char *test;  /* the last test of its own, in the script */
+    enum truth sum;    /* what was between the last "((" and "))" */
     bool full;         /* a word was longer than WORD_BYTES */
     const char *asked; /* the condition on which flags depend, and which is not known; NULL: none */
     struct choice choices[NESTED];
     int open; /* of these */
     struct cJSON *flags;
     char flag[NAME_BYTES];    /* the flag that takes the next word as its value; "": none */
+    char last[NAME_BYTES];    /* the flag that has taken its value, to which more words may belong; "": none */
+    char value[VALUE_BYTES];  /* of that flag */
     bool redirects;           /* the next word is the file of a redirection */
     char program[NAME_BYTES]; /* the first one in Python; "": none yet */
     int its_command;
@@ -172,7 +178,8 @@ static void add_variable(struct shell *s, char word[WORD_BYTES])
     snprintf(text, sizeof text, "%.*s", (int)bytes, name);
     s->at = name + bytes;
     if (braces) {
-        otherwise = strncmp(s->at, ":-", 2) == 0 ? s->at + 2 : NULL;
+        size_t mark = (*s->at == ':') + strspn(s->at + (*s->at == ':'), "-=");
+        otherwise = mark > (*s->at == ':') ? s->at + mark : NULL;
         s->at += strcspn(s->at, "}");
         bytes = otherwise ? (size_t)(s->at - otherwise) : 0;
         s->at += *s->at == '}';
@@ -188,18 +195,68 @@ static void add_variable(struct shell *s, char word[WORD_BYTES])
 
 static void next_pattern(struct shell *s);
 
+static enum truth opposite(enum truth truth)
+{
+    return truth == NOT_KNOWN ? NOT_KNOWN : !truth;
+}
+
+/* Pass "((A > 2))", and find whether that holds. */
+static void pass_sum(struct shell *s)
+{
+    struct sum sum = {s, s->at + 2, true};
+    s->test = s->at;
+    long long left = sum_of(&sum, 0);
+    const char *relation = sum.at;
+    size_t marks = strspn(relation, "<>=!");
+    sum.at += marks;
+    long long right = sum_of(&sum, 0);
+    bool equal = memchr(relation, '=', marks), known = sum.known && marks > 0 && strncmp(sum.at, "))", 2) == 0;
+    if (*relation == '!')
+        s->sum = left != right;
+    else
+        s->sum = (equal && left == right) || (*relation == '<' && left < right) || (*relation == '>' && left > right);
+    s->sum = known ? s->sum : NOT_KNOWN;
+    for (int open = 0; *s->at && (open += (*s->at == '(') - (*s->at == ')')) > 0;)
+        s->at++;
+    s->at += *s->at == ')';
+    if (s->run == YES)
+        s->status = s->sum;
+    s->begun = s->command;
+}
+
+/* Pass what ends a command, and find whether the next one runs. A line may end after && and ||. */
+static void end_command(struct shell *s)
+{
+    bool if_done = strncmp(s->at, "&&", 2) == 0, if_failed = strncmp(s->at, "||", 2) == 0;
+    bool goes_on = *s->at == '\n' && s->command != s->begun;
+    if (if_done || if_failed)
+        s->run = if_done ? s->status : opposite(s->status);
+    else if (*s->at != '|' && !goes_on)
+        s->run = s->status = YES;
+    s->command++;
+    *s->flag = *s->last = 0;
+    s->at += if_done || if_failed ? 2 : 1;
+}
+
 /* Pass what is between words. A backslash joins two lines. */
 static void pass_blanks(struct shell *s)
 {
     while (*s->at && (strchr(BLANKS, *s->at) || strncmp(s->at, "\\\n", 2) == 0 || *s->at == '#')) {
-        bool ends = strchr("\n;&|", *s->at) && s->parentheses == 0 && s->depth == 1;
-        if (ends) {
-            s->command++;
-            *s->flag = 0;
+        bool is_command = s->parentheses == 0 && s->depth == 1, ends = strchr("\n;&|", *s->at) && is_command;
+        if (strchr(";&|", *s->at))
+            *s->flag = *s->last = 0;
+        if (is_command && strncmp(s->at, "((", 2) == 0) {
+            pass_sum(s);
+            continue;
         }
         if (ends && strncmp(s->at, ";;", 2) == 0 && s->open > 0 && s->choices[s->open - 1].subject) {
             s->at += 2;
+            s->command++;
             next_pattern(s);
+            continue;
+        }
+        if (ends) {
+            end_command(s);
             continue;
         }
         s->parentheses += *s->at == '(';
@@ -271,20 +328,21 @@ static enum truth joined(enum truth left, enum truth right, bool and)
     return left == decides || right == decides ? decides : left == NOT_KNOWN || right == NOT_KNOWN ? NOT_KNOWN : !decides;
 }
 
-/* Read a condition, and the `then` after it. */
-static enum truth condition(struct shell *s)
+/* Read a condition, and the word that ends it: `then`, or a bracket. */
+static enum truth condition(struct shell *s, const char *end)
 {
     char words[TEST_WORDS + 1][NAME_BYTES];
     DT_FREED char *word = malloc(WORD_BYTES);
-    enum truth whole = YES;
+    enum truth whole = YES, run = s->run;
+    s->sum = NOT_KNOWN;
     bool and = true, is_not = false, more = word != NULL;
     for (int count = 0; more;) {
         const char *before = s->at + strspn(s->at, " \t");
         bool joins = strncmp(before, "&&", 2) == 0 || strncmp(before, "||", 2) == 0;
-        more = next_word(s, word) && strcmp(word, "then") != 0;
+        more = next_word(s, word) && strcmp(word, end) != 0;
         if (joins || !more) {
-            enum truth test = test_of(words, count);
-            whole = joined(whole, is_not && test != NOT_KNOWN ? !test : test, and);
+            enum truth test = count ? test_of(words, count) : s->sum;
+            whole = joined(whole, is_not ? opposite(test) : test, and);
             and = *before == '&';
             is_not = false;
             count = 0;
@@ -294,6 +352,8 @@ static enum truth condition(struct shell *s)
         else if (count <= TEST_WORDS && !dt_is_one_of(word, "[ ] [[ ]] test"))
             snprintf(words[count++], NAME_BYTES, "%.63s", word);
     }
+    s->run = run;
+    s->begun = s->command;
     return whole;
 }
 
@@ -327,7 +387,7 @@ static void next_pattern(struct shell *s)
 
 static enum truth is_read(const struct shell *s)
 {
-    enum truth read = YES;
+    enum truth read = s->run;
     for (int i = 0; i < s->open; i++)
         read = joined(read, s->choices[i].read, true);
     return read;
@@ -339,9 +399,15 @@ static bool take_branch(struct shell *s, const char *word)
     static const size_t LONGEST = 1000; /* bytes of a condition: an `if` of another language has no `then` */
     struct choice *c = s->open > 0 ? &s->choices[s->open - 1] : NULL, opened = {.over = is_read(s) == NO, .begin = s->at};
     const char *then = strstr(s->at, "then"), *in = strstr(s->at, " in");
+    if ((strcmp(word, "[") == 0 || strcmp(word, "[[") == 0) && strcspn(s->at, "]") < strcspn(s->at, "\n")) {
+        s->test = s->at - strlen(word);
+        enum truth holds = condition(s, word[1] ? "]]" : "]");
+        s->status = s->run == YES ? holds : s->status;
+        return true;
+    }
     if (strcmp(word, "if") == 0 && s->open < NESTED && then && then < s->at + LONGEST) {
         s->choices[s->open] = opened;
-        enum truth holds = condition(s);
+        enum truth holds = condition(s, "then");
         branch(&s->choices[s->open++], holds);
     } else if (strcmp(word, "case") == 0 && s->open < NESTED && in && in < s->at + LONGEST) {
         DT_FREED char *subject = malloc(WORD_BYTES);
@@ -352,7 +418,7 @@ static bool take_branch(struct shell *s, const char *word)
         if (opened.subject)
             next_pattern(s);
     } else if (c && strcmp(word, "elif") == 0) {
-        branch(c, condition(s));
+        branch(c, condition(s, "then"));
     } else if (c && strcmp(word, "else") == 0) {
         branch(c, YES);
     } else if (c && strcmp(word, c->subject ? "esac" : "fi") == 0) {
@@ -390,7 +456,24 @@ static bool is_flag(const char *word)
     return strncmp(word, "--", 2) == 0 && isalpha((unsigned char)word[2]);
 }
 
-/* Take a word. After a flag it is the flag's value; of several words the first is kept. */
+/* Take a word that is no flag: the value of the flag before it, or one more word of that value. More
+ * are only read behind the program's name, before which a word may be the program. */
+static void take_value(struct shell *s, const char *word, bool is_behind)
+{
+    size_t used = strlen(s->value);
+    if (*s->flag) {
+        snprintf(s->last, sizeof s->last, "%s", s->flag);
+        snprintf(s->value, sizeof s->value, "%s", word);
+        dt_json_put(s->flags, s->flag, dt_json_value(word));
+    } else if (*s->last && is_behind && *word != '-' && !strstr(word, ".py")) {
+        snprintf(s->value + used, sizeof s->value - used, " %s", word);
+        dt_json_put(s->flags, s->last, dt_json_text(s->value));
+    }
+    if (*word == '-' && isalpha((unsigned char)word[1])) /* an option of one letter */
+        *s->last = 0;
+    *s->flag = 0;
+}
+
 static void take_word(struct shell *s, const char *word)
 {
     char flag[NAME_BYTES];
@@ -398,11 +481,10 @@ static void take_word(struct shell *s, const char *word)
         s->redirects = !s->redirects && strchr("<>", word[strlen(word) - 1]);
         return;
     }
+    const bool is_behind = *s->program || s->depth > 1 || s->parentheses > 0;
     take_program(s, word);
     if (!is_flag(word)) {
-        if (*s->flag)
-            dt_json_put(s->flags, s->flag, dt_json_value(word));
-        *s->flag = 0;
+        take_value(s, word, is_behind);
         return;
     }
     size_t bytes = strcspn(word + 2, "=");
@@ -410,6 +492,7 @@ static void take_word(struct shell *s, const char *word)
     for (char *c = flag; *c; c++)
         *c = *c == '_' || *c == '.' ? '-' : *c;
     bool has_value = word[2 + bytes] == '=';
+    *s->last = 0;
     dt_json_put(s->flags, flag, has_value ? dt_json_value(word + 2 + bytes + 1) : dt_json_truth(true));
     snprintf(s->flag, sizeof s->flag, "%s", has_value ? "" : flag);
 }
@@ -432,6 +515,8 @@ static void take(struct shell *s, const char *word, bool may_be)
     const char *equals = is_assignment(word) ? strchr(word, '=') : NULL, *flags = equals ? equals + 1 : word;
     flags += strspn(flags, " \t\r\n\\");
     bool several = s->depth < DEPTH && strpbrk(flags, " \t\n") && (is_flag(flags) || strstr(flags, ".py "));
+    if (may_be && s->run == NOT_KNOWN && (several || is_flag(word)))
+        s->asked = s->test;
     if (may_be && (several || is_flag(word)))
         for (int i = 0; i < s->open; i++)
             s->asked = s->choices[i].read == NOT_KNOWN ? s->choices[i].begin : s->asked;
@@ -457,12 +542,14 @@ static void read_words(struct shell *s, const char *text)
     while (word && next_word(s, word)) {
         bool begins = s->depth == 1 && s->parentheses == 0 && s->command != s->begun;
         s->begun = begins ? s->command : s->begun;
+        if (begins && s->run == YES)
+            s->status = YES;
         if (begins && strcmp(word, "do") == 0)
             s->begun--;
         else if (!(begins && take_branch(s, word)) && is_read(s) != NO)
             take(s, word, is_read(s) == NOT_KNOWN);
     }
-    *s->flag = 0;
+    *s->flag = *s->last = 0;
     s->depth--;
     s->at = before;
 }
@@ -476,9 +563,14 @@ dt_status words_read_flags(const char *text, const char *name, struct cJSON **ou
     if (status == DT_OK) {
         s->flags = *out;
         s->command = 1;
+        s->run = s->status = YES;
         read_words(s, text);
         for (const char *c = text; s->asked && c < s->asked; c++)
             line += *c == '\n';
+        s->asked += s->asked ? strspn(s->asked, " ") : 0;
+        size_t length = s->asked ? strcspn(s->asked, ";&\n") : 0;
+        while (length > 0 && s->asked[length - 1] == ' ')
+            length--;
         if (s->several_programs)
             status = dt_fail(DT_ERR_INVALID, "%s: has several command lines, the first one of %s: leave only that of the training in it",
                              name, s->program);
@@ -487,9 +579,9 @@ dt_status words_read_flags(const char *text, const char *name, struct cJSON **ou
                              name, WORD_BYTES);
         else if (s->asked)
             status = dt_fail(DT_ERR_INVALID,
-                             "%s:%d: flags depend on%.*s, which the file does not say: set its variables above it, or leave only the "
+                             "%s:%d: flags depend on %.*s, which the file does not say: set its variables above it, or leave only the "
                              "branch that is taken",
-                             name, line, (int)strcspn(s->asked, ";\n"), s->asked);
+                             name, line, (int)length, s->asked);
     }
     for (int i = 0; s && i < s->open; i++)
         free(s->choices[i].subject);

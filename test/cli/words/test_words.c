@@ -323,6 +323,17 @@ static void scripts(void)
         CHECK(dt_json_is(dt_json_at(flags, expected[i].flag), expected[i].value), "--%s", expected[i].flag);
     CHECK(!dt_json_at(flags, "use-fsdp") && !dt_json_at(flags, "bf16") && !dt_json_at(flags, "fp16"), "a branch that is not taken");
     dt_json_destroy(flags);
+    CHECK_OK(words_read_flags(
+        "N=${NODES:=2} M=${X-3}\n[ $N -gt 2 ] && ARGS=\"--fp8 x\" || ARGS=\"--fp16 |& tee log\"\n[[ $M == 3 && $N != 3 ]] &&\n  TP=4\n"
+        "(( N * 2 >= 5 )) && TP=5\nfalse; mkdir x || TP=6 && PP=7; for ((i=0; i<3; i++)); do TP=$TP; done\n"
+        "srun --nodes 2 python a.py $ARGS --tp $TP --modules a b \\\n c --pp $PP -m x --n $N |& tee y",
+        "test.sh", &flags));
+    static const char *const read[][2] = {{"fp16", "true"}, {"tp", "4"}, {"pp", "7"}, {"modules", "a b c"}, {"n", "2"}, {"nodes", "2"}};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        CHECK(dt_json_is(dt_json_at(flags, read[i][0]), read[i][1]), "--%s", read[i][0]);
+    CHECK(!dt_json_at(flags, "fp8"), "a test that fails");
+    dt_json_destroy(flags);
+    CHECK(words_read_flags("[ \"$FP8\" = 1 ] && ARGS=\"--fp8 --x\"\npython a.py $ARGS", "test.sh", &flags) == DT_ERR_INVALID);
     CHECK(words_read_flags("A=1\n\nif [ \"$FP8\" = 1 ]; then A=2; ARGS=\"--fp8 --x\"; fi\npython a.py $ARGS", "test.sh", &flags) ==
           DT_ERR_INVALID);
     CHECK(strstr(dt_error_message(), "test.sh:3: flags depend on [ \"$FP8\" = 1 ], which"), "%s", dt_error_message());
