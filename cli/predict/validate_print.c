@@ -216,6 +216,18 @@ static struct cJSON *error_as_json(const struct validate_error *error)
     return dt_json_object("rows: %d, median: %g, p90: %g, bias: %g", error->rows, error->median, error->p90, error->bias);
 }
 
+/* What scripts/fit compares configs by. */
+static void add_shape(struct cJSON **row, const struct experiment *e)
+{
+    struct dt_layers_size size;
+    e->model.family->layers_size(&e->model, (struct dt_layers){.end = dt_layer_count(&e->model)}, &size);
+    double samples = (double)experiment_replica_samples(e);
+    dt_json_add(row, "parameters: %g, units: %g, tensor: %d, stages: %d, replicas: %d, micro_batches: %d, samples: %g, activation: %s",
+                (double)(size.parameters - size.copies), (double)dt_model_units(&e->model), e->tensor.size, e->strategy.stages,
+                e->world_size / (e->tensor.size * e->strategy.stages), e->strategy.micro_batches, samples / e->strategy.micro_batches,
+                activation_name(e->activation));
+}
+
 static struct cJSON *row_as_json(const struct validate_row *row, bool is_record)
 {
     static const char *const outcomes[] = {
@@ -226,6 +238,8 @@ static struct cJSON *row_as_json(const struct validate_row *row, bool is_record)
                        paradigm, row->model, row->experiment.world_size, row->batch_per_gpu, outcomes[row->outcome]);
     if (is_record)
         dt_json_add(&object, "config_hash: %s", row->recorded_hash);
+    if (row->outcome == VALIDATE_PREDICTED || row->outcome == VALIDATE_OUT_OF_MEMORY)
+        add_shape(&object, &row->experiment);
     if (row->outcome == VALIDATE_SKIPPED || row->outcome == VALIDATE_REFUSED)
         dt_json_add(&object, "reason: %s", row->reason);
     if (*row->note)
