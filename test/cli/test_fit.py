@@ -5,6 +5,7 @@ Usage: test_fit.py DTBENCH [CASE...]. The runs are predictions with a changed pr
 import importlib.machinery
 import importlib.util
 import json
+import math
 import os
 import shutil
 import statistics
@@ -123,21 +124,41 @@ def module(name):
 def test_constants_are_means_of_what_is_probable():
     """Runs that are 8 % slow, and longer with one constant's part: as it is, a factor and the constant explain them in part each, and the constants are
     between what each would have. More noise than that leaves them where they were."""
-    fit = module("fit")
+    general = module("fit_general")
+    fit = general.fit
     one = fit.Fit.__new__(fit.Fit)
     slopes = [[1, 1, 1, 1, 1, 1], [0.9, 0.7, 0.5, 0.3, 0.1, 0.0]]
     one.start, one.spreads, one.slopes, one.offsets = [1, 1], [0.1, 0.5], slopes, [0.0, 0.0]
     one.alike, one.all, one.of_factor, one.own_noises = {i: [i] for i in range(6)}, (0, 1), (0,), fit.noises_of_error({"error": {"eight": 0.03}})
+    one.likeness = lambda run, other: float(run == other)
     for found, free in (([0.01, -0.01, 0.01, -0.01, 0.01, -0.01], ()), ([-0.13, -0.11, -0.13, -0.11, -0.13, -0.11], (0,)),
                         ([-0.46, -0.34, -0.26, -0.14, -0.06, 0.01], (0, 1))):
         one.errors = found
         one.weigh({(): 0.5, (0,): 0.25, (0, 1): 0.25})
         check(abs(sum(one.weights.values()) - 1) < 1e-9 and one.part(free) == max(map(one.part, ((), (0,), (0, 1)))), found, one.weights)
-        parts = [(part, fit.step(slopes, found, [0, 0], one.spreads, freedom.noise, free=freedom.free)[0]) for freedom, part in one.weights.items() if freedom.free]
+        parts = [(part, general.step(slopes, found, [0, 0], one.spreads, math.sqrt(2) * freedom.noise, free=freedom.free)[0]) for freedom, part in one.weights.items() if freedom.free]
         for a, offset in enumerate(one.settled(found)):
             check(abs(offset - sum(part * change[a] for part, change in parts)) < 0.01, found, a, offset)
     whole = one.weigh({(): 1.0})
     check(one.weigh({(0, 1): 1.0}) > whole + 3, "runs that follow a constant are more probable where it is free")
+
+
+def test_a_slow_run_moves_no_constant():
+    """One run takes half as long again as its like: what all others tell stays. The same error in a run that is too fast is taken for noise, as no cause makes a run
+    faster; and an error that all like runs have tells less than that of runs that differ."""
+    one = module("fit").Fit.__new__(module("fit").Fit)
+    one.start, one.spreads, one.slopes, one.offsets = [1], [0.1], [[1] * 6], [0.0]
+    one.alike, one.all, one.likeness = {i: [i] for i in range(6)}, (0,), lambda run, other: float(run == other)
+
+    def factor(*errors):
+        one.errors = list(errors)
+        one.weigh({(0,): 1.0})
+        return one.settled(one.errors)[0]
+    all_alike, slow, fast = factor(0.06, 0.05, 0.07, 0.06, 0.05, 0.07), factor(0.06, 0.05, 0.07, 0.06, -0.45, 0.07), factor(0.06, 0.05, 0.07, 0.06, 0.57, 0.07)
+    check(abs(slow - all_alike) < 0.005 < abs(fast - all_alike), all_alike, slow, fast)
+    apart = factor(0.2, 0.2, 0.2, 0.0, 0.0, 0.0)
+    one.likeness = lambda run, other: 1.0 if run == other else 0.99 if max(run, other) < 3 else 0.0
+    check(abs(factor(0.2, 0.2, 0.2, 0.0, 0.0, 0.0)) < 0.7 * abs(apart), apart)
 
 
 def test_errors_too_large_for_a_profile():
