@@ -2,6 +2,7 @@
 
 #include "cli/text/text.h"
 #include "lib/base/clock.h"
+#include "lib/base/divisor.h"
 #include "lib/base/statistics.h"
 
 #include <inttypes.h>
@@ -347,11 +348,6 @@ static void find_stop_signal(struct sweep *s, int index)
         s->stop_signal = SIGTERM;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
-}
-
 /* If losses depend on the size of micro-batches, each experiment has its own reference: with one
  * size that all can use, their losses would be those of one training run. */
 static void note_what_all_can_hold(struct sweep *s)
@@ -361,7 +357,7 @@ static void note_what_all_can_hold(struct sweep *s)
     for (int i = 0; i < s->count; i++) {
         const struct experiment *e = sweep_experiment(s, i);
         int64_t samples = experiment_loss_samples(e);
-        common = common_divisor(samples, common);
+        common = dt_common_divisor(samples, common);
         key = samples > 0 ? e->model.family->micro_batch_key : key;
     }
     if (key)

@@ -1,4 +1,5 @@
 #include "lib/base/clock.h"
+#include "lib/base/divisor.h"
 #include "lib/base/machine.h"
 #include "lib/config/json.h"
 #include "predict/search/search.h"
@@ -86,17 +87,12 @@ static struct batch take_batch(struct search *s)
     return batch;
 }
 
-static int greatest_divisor(int a, int b)
-{
-    return b == 0 ? a : greatest_divisor(b, a % b);
-}
-
 /* The step of a walk through `count` candidates that visits each one once. It is near the golden
  * section of count, so that each visit is far from all earlier ones. */
 static int jump_of(int count)
 {
     int jump = (int)(0.618 * count) + 1;
-    while (greatest_divisor(jump, count) != 1)
+    while (dt_common_divisor(jump, count) != 1)
         jump++;
     return jump;
 }
