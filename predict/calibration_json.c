@@ -31,18 +31,17 @@ static dt_status attach(struct cJSON *object, const char *key, struct cJSON *ite
     return no_memory();
 }
 
-static dt_status attach_kernels(struct cJSON *object, const char *key, const struct calibration *c)
+/* NULL: no memory. */
+static struct cJSON *kernels_as_json(const struct calibration *c)
 {
     struct cJSON *kernels;
-    DT_TRY(measured_write(&c->kernels, &kernels));
-    return attach(object, key, kernels);
+    return measured_write(&c->kernels, &kernels) == DT_OK ? kernels : NULL;
 }
 
-static dt_status attach_collectives(struct cJSON *object, const char *key, const struct calibration *c)
+static struct cJSON *collectives_as_json(const struct calibration *c)
 {
     struct cJSON *collectives;
-    DT_TRY(dt_sim_measured_write(&c->collectives, &collectives));
-    return attach(object, key, collectives);
+    return dt_sim_measured_write(&c->collectives, &collectives) == DT_OK ? collectives : NULL;
 }
 
 /* ---- between processes ---- */
@@ -120,26 +119,17 @@ static void read_times(const struct cJSON *all, struct calibration *out)
     }
 }
 
-static dt_status write_calibration(const struct calibration *c, struct cJSON *object, char **out_text)
-{
-    DT_TRY(attach_kernels(object, "kernels", c));
-    DT_TRY(attach_collectives(object, "collectives", c));
-    const struct calibration_gpu *g = &c->gpu;
-    if (*g->name)
-        DT_TRY(attach(object, "gpu",
-                      dt_json_object("name: %s, memory_bytes: %g, reserved_bytes: %g, copy_bytes_per_s: %g, copy_s: %g, peak_flops: %p",
-                                     g->name, g->memory_bytes, g->reserved_bytes, g->copy_bytes_per_s, g->copy_s,
-                                     dt_json_numbers(g->peak_flops, DT_DTYPE_COUNT))));
-    DT_TRY(attach(object, "times", times_as_json(c)));
-    if (!cJSON_AddStringToObject(object, "library", c->library))
-        return no_memory();
-    return dt_json_print(object, DT_JSON_COMPACT, out_text);
-}
-
 dt_status calibration_write(const struct calibration *c, char **out_text)
 {
-    DT_DESTROYED(dt_json_destroy) struct cJSON *object = cJSON_CreateObject();
-    return object ? write_calibration(c, object, out_text) : no_memory();
+    const struct calibration_gpu *g = &c->gpu;
+    DT_DESTROYED(dt_json_destroy)
+    struct cJSON *object = dt_json_object("kernels: %p, collectives: %p, times: %p, library: %s", kernels_as_json(c),
+                                          collectives_as_json(c), times_as_json(c), c->library);
+    if (*g->name)
+        dt_json_add(&object, "gpu: {name: %s, memory_bytes: %g, reserved_bytes: %g, copy_bytes_per_s: %g, copy_s: %g, peak_flops: %p}",
+                    g->name, g->memory_bytes, g->reserved_bytes, g->copy_bytes_per_s, g->copy_s,
+                    dt_json_numbers(g->peak_flops, DT_DTYPE_COUNT));
+    return object ? dt_json_print(object, DT_JSON_COMPACT, out_text) : no_memory();
 }
 
 static void read_gpu(const struct cJSON *object, struct calibration_gpu *out)
@@ -415,7 +405,7 @@ static dt_status write_cluster(const struct calibration *c, const char *source, 
                         : belongs(table->fields[i].path, c->place.nodes > 1) || (*c->gpu.name && belongs_to_gpus(table->fields[i].path)) ||
                               belongs_to_storage(c, table->fields[i].path);
     DT_TRY(dt_config_write(table, cluster, wanted, object));
-    DT_TRY(attach_collectives(dt_json_at(*object, "collectives"), "measured", c));
+    DT_TRY(attach(dt_json_at(*object, "collectives"), "measured", collectives_as_json(c)));
     return dt_json_print(*object, DT_JSON_INDENT, out_text);
 }
 
@@ -487,7 +477,7 @@ static dt_status write_profile(const struct calibration *c, const char *source, 
     describe_profile(c, profile);
     DT_TRY(dt_config_write(table, profile, NULL, object));
     DT_TRY(add_sources(*object, table, source));
-    DT_TRY(attach_kernels(*object, "measured", c));
+    DT_TRY(attach(*object, "measured", kernels_as_json(c)));
     return dt_json_print(*object, DT_JSON_INDENT, out_text);
 }
 
