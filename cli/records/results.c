@@ -34,11 +34,10 @@ static enum result_part part_of(const char *path, const char **name)
 
 static dt_status add_node(struct results *r, int parent, const char *key, size_t bytes, int *out)
 {
-    const char *before = parent == NONE ? "" : r->nodes[parent].path;
     if (!DT_ROOM(r->nodes, r->node_count, r->node_capacity))
         return dt_fail(DT_ERR_HOST_MEMORY, "no memory for the keys of records");
     struct node *node = &r->nodes[r->node_count];
-    before = parent == NONE ? "" : r->nodes[parent].path; /* the nodes may have been reallocated, but not their texts */
+    const char *before = parent == NONE ? "" : r->nodes[parent].path;
     size_t path_bytes = strlen(before) + bytes + 2;
     *node = (struct node){.key = strndup(key, bytes),
                           .key_bytes = bytes,
