@@ -19,7 +19,7 @@
 
 #include <stdlib.h>
 
-enum { SAMPLES = 16, MOST = 256 };
+enum { SAMPLES = 8, MOST = 256 };
 
 static struct dt_device *device;
 static struct dt_stream *stream;
