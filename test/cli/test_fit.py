@@ -228,6 +228,7 @@ loader = importlib.machinery.SourceFileLoader("general", sys.argv[1])
 general = importlib.util.module_from_spec(importlib.util.spec_from_loader("general", loader))
 loader.exec_module(general)
 general.TABLES = {"a100": [(name, sys.argv[2] + f"/{name}.csv", "dgx_a100_1", {}, []) for name in ("early", "late")]}
+general.UNSEEN["a100"] = general.UNSEEN["a100"][-1:]  # one small table is enough
 sys.argv[1:] = sys.argv[3:]
 general.main()
 """
