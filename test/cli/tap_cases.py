@@ -90,6 +90,11 @@ def attempt(function):
     return None, ""
 
 
+def processor_seconds():
+    """Of this process and of its descendants that have ended."""
+    return sum(os.times()[:4])
+
+
 def run_all(cases):
     """Run the cases one after the other. Returns whether any has failed, as the exit status."""
     # Orphaned processes become children of this process, which can end them.
@@ -97,7 +102,7 @@ def run_all(cases):
     failures = 0
     print(f"1..{len(cases)}", flush=True)
     for number, (name, function) in enumerate(cases, 1):
-        begin = time.monotonic()
+        begin, used = time.monotonic(), processor_seconds()
         error, skipped = attempt(function)
         try:
             end_what_runs()
@@ -106,5 +111,5 @@ def run_all(cases):
         if error:
             failures += 1
             print("\n".join("# " + line for line in error.splitlines()[:40]))
-        print(f"{'not ' if error else ''}ok {number} - {name} in {time.monotonic() - begin:.1f} s{skipped}", flush=True)
+        print(f"{'not ' if error else ''}ok {number} - {name} in {time.monotonic() - begin:.1f} s, {processor_seconds() - used:.1f} s of processors{skipped}", flush=True)
     return failures > 0
