@@ -12,7 +12,6 @@
 
 #define ORIGIN "DeepSpeed 0.19.5"
 #define SCRIPT "the script that calls DeepSpeed"
-#define PARTITIONED "gradients parameters" /* what the ranks share where they share gradients */
 #define NOT_STAGE_0 "without ZeRO gradients have the model's type there"
 
 static const struct dt_word words[] = {

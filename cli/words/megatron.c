@@ -240,6 +240,8 @@ static void settle_sharding(struct dt_translation *t)
     else if (fsdp)
         sharding = dt_json_is(strategy, "optim_grads") ? "gradients" : dt_json_is(strategy, "optim") ? "optimizer" : "none";
     put_text(t->ours, "job.sharding", sharding);
+    if (job_reduces_each(t, PARTITIONED)) /* core/distributed/fsdp, grad_reduce_every_bprop */
+        put_text(t->ours, "gradient_reduction", "each");
     put_text(t->ours, "fsdp.gather", kept ? "step" : "micro_batch");
     double elements = dt_json_number(t->theirs, "ddp-bucket-size", 0),
            bytes = dt_json_is(dt_json_at(t->ours, "model.dtype"), "fp32") ? 4 : 2;
@@ -452,6 +454,7 @@ const struct framework framework_megatron = {
     .format = TEXT_FLAGS,
     .marks = (const char *const[]){"num-layers", NULL},
     .fixed = MEGATRON_FIXED,
+    .reduces_each = PARTITIONED,
     .space = (const char *const[]){"paradigm=none,ddp,pdp,zero1", "pipeline.order=1f1b,interleaved",
                                    "activation=keep,core_attention,checkpoint", NULL},
     .words = megatron_words,

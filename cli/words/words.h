@@ -24,6 +24,7 @@ enum { AT_THE_END_MIB = 65536 }; /* a ddp.bucket_mib that holds all gradients, s
 enum text_format { TEXT_FLAGS, TEXT_JSON, TEXT_YAML, TEXT_TOML };
 
 /* Settings that are the same in all frameworks; `fsdp`: further ones under "fsdp". */
+#define PARTITIONED "gradients parameters" /* values of job.sharding with which ranks share gradients */
 #define FIXED_BUT_REDUCTION(fsdp) "\"loss\": \"cross_entropy\", \"fsdp\": {\"unit\": \"block\", \"prefetch\": 1" fsdp "}"
 #define FIXED_IN_ALL(fsdp) "\"gradient_reduction\": \"last\", " FIXED_BUT_REDUCTION(fsdp)
 /* The search space of frameworks with data parallelism only, in addition to their own rows. */

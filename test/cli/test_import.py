@@ -265,7 +265,7 @@ def test_axolotl_and_torchtune():
     result = run("import", write("axolotl.yaml", AXOLOTL + "adapter: lora\n"), "--gpus", "8", code=CONFIG)
     check('unknown   adapter: "lora"; all parameters are trained here' in result.stderr, result.stderr)
     said = imported("8B_full.yaml", TORCHTUNE, "--gpus", "4")
-    has(said["config"], paradigm="fsdp", batch_size=16, micro_batches=8, model__preset="Llama-3.1-8B", model__block_size=4096, activation="checkpoint",
+    has(said["config"], gradient_reduction="each", paradigm="fsdp", batch_size=16, micro_batches=8, model__preset="Llama-3.1-8B", model__block_size=4096, activation="checkpoint",
         optimizer__master_weights=False, optimizer__clip_norm=0, gradient_dtype=None)
     check(any(line.startswith("loss: in chunks there") for line in said["assumed"]) and not said["unknown"], said)
     has(imported("8B_full.yaml", TORCHTUNE + "fsdp_reshard_after_forward: false\nfsdp_cpu_offload: true\n", "--gpus", "4")["config"],
@@ -519,6 +519,11 @@ def test_accumulated_gradients_are_reduced_as_their_framework_does():
         options = ("--model", "GPT-2-XL", "--gpus", "8")
         has(imported("ds.json", job, *options)["config"], gradient_reduction=reduction, micro_batches=4)
         has(imported("ds.json", {**job, "gradient_accumulation_steps": 1}, *options)["config"], gradient_reduction="last")
+    flags = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 512 --micro-batch-size 1 " \
+        "--global-batch-size 32 --bf16 --use-distributed-optimizer"
+    has(imported("train.sh", flags)["config"], gradient_reduction="last", micro_batches=4)
+    for strategy in ("optim_grads", "optim_grads_params"):
+        has(imported("train.sh", f"{flags} --use-megatron-fsdp --data-parallel-sharding-strategy {strategy}")["config"], gradient_reduction="each", micro_batches=4)
     config = {"device": "sim", "world_size": 8, "paradigm": "fsdp", "batch_size": 4, "micro_batches": 2, "model": {"preset": "GPTSmall"}}
     said = run("export", write("x.json", config), "--for", "deepspeed", code=OK).stderr
     check('gradient_reduction: "last"; with DeepSpeed it is always "each"' in said, said)

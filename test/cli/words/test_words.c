@@ -101,6 +101,8 @@ static void megatron_config(struct dice *d, char *text)
     add_optimizer(d, text, false);
     if (!is_fp32(text))
         strcat(text, ONE_OF(d, "", ",\"fp8\":{\"recipe\":\"delayed\"}", ",\"fp8\":{\"recipe\":\"current\",\"gather\":true}"));
+    if (passes > 1 && stages == 1 && (strstr(text, "\"zero2\"") || strstr(text, "\"fsdp\"")))
+        strcat(text, EACH);
     if (!is_fp32(text)) /* gradients that are kept in fp32 are sent in fp32 */
         strcat(text, ONE_OF(d, "", ",\"gradient_dtype\":\"fp32\""));
     strcat(text, "}");
