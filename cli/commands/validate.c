@@ -99,6 +99,8 @@ static int run(int argc, char **argv)
     DT_THEN(status, of_collectives ? validate_collectives(&a) : validate(&a, &rows, &summary));
     validate_summary_finish(&summary);
     validate_rows_finish(&rows);
+    if (status == DT_ERR_INTERRUPTED)
+        return report_failure("validate", signals_exit_code(status));
     return status == DT_OK ? EXIT_CODE_OK : report_wrong("validate", status);
 }
 

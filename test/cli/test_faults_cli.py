@@ -161,6 +161,24 @@ def test_a_run_under_nohup_outlives_its_terminal():
         run_of.finish(143)
 
 
+def test_a_validation_is_interrupted():
+    table = os.path.join(WORK, "long.csv")
+    with open(table, "w", encoding="utf-8") as file:
+        file.write("gpus,layers,hidden,heads,seq,tp,pp,micro_batch,global_batch,step_s\n")
+        file.writelines(f"8,24,1024,16,1024,1,1,{samples},{8 * samples},1\n" for samples in range(1, 4001))
+    process = subprocess.Popen([DTBENCH, "validate", "--data", table], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    wait_for(lambda: handles(process.pid, signal.SIGINT), 20, "a handler of SIGINT")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE * 20)
+    check(process.returncode == 130 and said == "dtbench validate: interrupted\n", process.returncode, said)
+
+
+def handles(pid, number):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        caught = next(line for line in status if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (number - 1) & 1
+
+
 def test_more_threads_than_processors():
     """Their threads sleep while they wait, or a step would take minutes, and a signal with it."""
     ENVIRONMENT.pop("OMP_WAIT_POLICY", None)  # the tests' own
