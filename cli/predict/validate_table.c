@@ -257,12 +257,13 @@ static bool is_column(int column, const char *name)
     return (has_name(column, rest) || is_called(rest, "throughput")) && !is_named(name);
 }
 
-/* Whether column i is a throughput whose fields have the unit of this column. */
+/* Whether column i is a throughput, and the first of its fields with a unit has this column's. */
 static bool is_throughput(const struct measured_table *t, int i, int column)
 {
-    const char *own = columns[column].unit;
-    return own && is_called(t->csv.names[i], "throughput") && t->csv.row_count &&
-           validate_is_unit_of(validate_unit_after(dt_csv_field(&t->csv, 0, i)), own);
+    const char *own = columns[column].unit, *unit = "";
+    for (int row = 0; own && row < t->csv.row_count && is_called(t->csv.names[i], "throughput") && !validate_is_unit(unit); row++)
+        unit = validate_unit_after(dt_csv_field(&t->csv, row, i));
+    return own && validate_is_unit_of(unit, own);
 }
 
 static bool is_for_people(const char *name)

@@ -606,6 +606,11 @@ static void cells_of_strangers(void)
           rows.rows[1].experiment.paradigm == PARADIGM_HSDP && rows.rows[1].experiment.hsdp.shard_size == 4 &&
           rows.rows[2].experiment.paradigm == PARADIGM_DDP && rows.rows[2].sharing_open);
     validate_rows_finish(&rows);
+    CHECK_OK(read_text("model,gpus,seq,mbs,gbs,throughput\nLlama-2-7B,8,4096,8,64,OOM\nLlama-2-7B,8,4096,1,64,3.2768k tokens/s/GPU\n",
+                       &rows, path));
+    CHECK(rows.rows[0].measured_fit == VALIDATE_FIT_NOT && rows.rows[1].measured_s == 10 && !*rows.unused, "%g s; %s",
+          rows.rows[1].measured_s, rows.unused);
+    validate_rows_finish(&rows);
     CHECK_OK(read_text("config/model,nodes,GPUs/node,seq,mbs,gbs,throughput/device/tokens_per_sec,tps\nLlama-2-7B,2,8,4096,1,64,1638.4,3\n",
                        &rows, path));
     CHECK(rows.rows[0].experiment.world_size == 16 && rows.rows[0].measured_s == 10 && rows.rows[0].gpus_per_node == 8 &&
