@@ -234,6 +234,8 @@ static void adapt_nemo(struct dt_translation *t)
 {
     struct cJSON *trainer = dt_json_take(t->theirs, "trainer"), *precision = dt_json_at(trainer, "precision");
     static const char *const places[] = {"devices", "num_nodes"};
+    if (cJSON_IsObject(dt_json_at(trainer, "strategy")))
+        dt_remark(t, DT_REMARK_CANNOT, "trainer.strategy: a recipe of NeMo 2, whose parallelism, batch and model are not read here");
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         dt_json_put(t->theirs, places[i], dt_json_take(trainer, places[i]));
     dt_json_put_number(t->theirs, "model.clip_grad", dt_json_number(trainer, "gradient_clip_val", 0));

@@ -669,6 +669,9 @@ def test_a_file_of_nobody():
     for job in ("trainer: {strategy: {context_parallel_size: 2}}\nmodel: {config: {_target_: Llama3Config8B}}\ndata: {micro_batch_size: 1}",  # NeMo 2
                 "trainer: {train_batch_size: 8}\nmodel: {type: gpt2, num_layers: 4}"):  # levanter
         check("cannot tell whose job this is" in run("import", write("x.yaml", job), code=CONFIG).stderr, job)
+    job = "trainer: {strategy: {context_parallel_size: 2}}\nmodel: {}"
+    said = run("import", write("x.yaml", job), "--from", "nemo", "--model", "Llama-3-8B", "--gpus", "8", "--micro-batch", "1", code=CONFIG).stderr
+    check("unknown   trainer.strategy: a recipe of NeMo 2" in said, said)
     check("expected an object of keys and values" in run("import", write("x.json", [1]), "--from", "deepspeed", code=CONFIG).stderr, "a list")
     check("cannot be read" in run("import", os.path.join(WORK, "none.yaml"), code=CONFIG).stderr, "no file")
     need_yaml()
