@@ -525,6 +525,7 @@ static bool gpus_of_kind(const struct measured_table *t, int row, int column, st
     bool of_nodes = sscanf(text, "%d %1[xX] %d %n", &first, x, &second, &used) == 3 && used > 0;
     bool of_kind = !of_nodes &&
                    (sscanf(text, "%d %1[xX] %2[A-Za-z]", &first, x, kind) == 3 || sscanf(text, "%d%1[ ]%2[A-Za-z]", &first, x, kind) == 3);
+    of_kind = of_kind && strcasecmp(kind, "no") != 0; /* "2 nodes" */
     if (!(of_kind || (of_nodes && (!text[used] || isalpha((unsigned char)text[used])))) || first < 1 || second < 1 || first > MOST ||
         second > MOST)
         return false;

@@ -586,7 +586,8 @@ static void cells_of_strangers(void)
     char path[64];
     CHECK_OK(read_text("sep=;\nModel;GPUs;Seq;MBS;GBS;Tokens/s/GPU;Peak Mem (MiB)\nLlama-2-7B;8;4096;1;64;3.276,8;61440*\n"
                        "Llama-2-7B;2x4 H100;4096;1;64;3.276;61\u202f440\nLlama-2-7B;8 A100;4096;1;64;3.276;OutOfMemoryError\n"
-                       "Llama-2-7B;2x8 y9;4096;1;64;O.O.M.;\nLlama-2-7B;2k GPUs;4096;1;64;1;\nLlama-2-7B;8;4096;1;64;1;too many\n",
+                       "Llama-2-7B;2x8 y9;4096;1;64;O.O.M.;\nLlama-2-7B;2k GPUs;4096;1;64;1;\nLlama-2-7B;8;4096;1;64;1;too "
+                       "many\nLlama-2-7B;2 nodes;4096;1;64;1;\n",
                        &rows, path));
     CHECK(rows.rows[0].measured_s == 10 && fabs(rows.rows[0].measured_bytes - 61440 * 0x1p20) < 1, "%g s, %g; %s", rows.rows[0].measured_s,
           rows.rows[0].measured_bytes, rows.rows[0].reason);
@@ -596,8 +597,9 @@ static void cells_of_strangers(void)
           "%g s, %s, %s", rows.rows[1].measured_s, rows.rows[1].note, rows.rows[1].reason);
     CHECK(rows.rows[2].measured_fit == VALIDATE_FIT_NOT && rows.rows[2].experiment.world_size == 8 &&
           rows.rows[3].measured_fit == VALIDATE_FIT_NOT);
-    CHECK(strstr(rows.rows[4].reason, "GPUs: \"2k GPUs\" is not") && strstr(rows.rows[5].reason, "\"too many\" is not"), "%s; %s",
-          rows.rows[4].reason, rows.rows[5].reason);
+    CHECK(strstr(rows.rows[4].reason, "GPUs: \"2k GPUs\" is not") && strstr(rows.rows[5].reason, "\"too many\" is not") &&
+              strstr(rows.rows[6].reason, "\"2 nodes\" is not"),
+          "%s; %s", rows.rows[4].reason, rows.rows[5].reason);
     validate_rows_finish(&rows);
     CHECK_OK(read_text(
         "model,gpus,seq,local_batch_size,dp_shard,tps/gpu\nLlama-2-7B,8,4096,2,8,819.2\nLlama-2-7B,8,4096,2,4,1\nLlama-2-7B,8,4096,2,1,1\n",
