@@ -25,9 +25,8 @@ def test_killed_ranks_are_named():
         victim = random.choice([0, 1])
         if attempt == 0:  # as early as there is one
             wait_for(lambda: ranks_of(run_of.pid).get(victim), 20, "a rank to kill")
-        else:
+        else:  # somewhere in a step, which takes milliseconds
             run_of.ranks_train()
-            time.sleep(random.random() / 2)
         os.kill(ranks_of(run_of.pid)[victim], signal.SIGKILL)
         out, seconds = run_of.finish(FAILED)
         check(seconds < ENDS_S, f"{seconds:.1f} s until the end")
