@@ -45,7 +45,7 @@ COMPARED["GPTLarge bf16"] = preset("GPTLarge", "bf16", 1, 4)
 
 
 def experiment(name, config):
-    return {"name": name.replace(" ", "_").replace(",", "")[:63], "steps": {"warmup": 4, "timed": 2 if TINY else 6}, "timeout": TIMEOUTS, **config}
+    return {"name": name.replace(" ", "_").replace(",", "")[:63], "steps": {"warmup": 4, "timed": 1 if TINY else 6}, "timeout": TIMEOUTS, **config}
 
 
 def records_of(path):
