@@ -136,7 +136,7 @@ def test_plan():
     fits(*model, "--gpus", "8", words=["why the first", "how sure"])
     fits(*model, "--nodes", "1", "--objective", "cost", "--tokens", "15e12", "--price", "2.5", "--rule", words=["price", "rules of thumb"])
     fits(*model, "--nodes", "1", "--objective", "energy", "--tokens", "1e12", "--top", "12")
-    fits("plan", "--model", "GPT1T", "--cluster", "l40s", "--gpus", "2", "--fix", "batch_size=1", code=None)
+    fits("plan", "--model", "GPT1T", "--cluster", "l40s", "--gpus", "2", "--fix", "batch_size=1", "--fix", "micro_batches=1", "--fix", "activation=keep", code=None)
     fits("plan", "--map", "model=GPTSmall,GPTMedium", "batch=64,256", "--cluster", "dgx_h100", "--gpus", "2", "--rule", "--fix", "micro_batches=1",
          "--fix", "activation=keep", "--fix", "parameter_offload=false", "-o", records_path("map.jsonl"))
     fits("plan", config("own.json", sweep=None), "--device", "cpu", "--cluster", "cpu_node", "--profile", "dtbench_cpu", "--gpus", "2", "--measure", "1",
