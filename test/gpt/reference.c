@@ -54,8 +54,14 @@ static double dropout_factor(const struct gpt_dropout *dropout, uint32_t c0, uin
 {
     if (dropout->probability == 0)
         return 1;
-    struct dt_philox block =
-        dt_philox4x32(dropout->seed, c0, c1, dropout->first_sample + (uint32_t)sample, (uint32_t)purpose << 24 | dropout->layer);
+    static _Thread_local struct dt_philox block; /* the last one, which has the bits of eight columns */
+    static _Thread_local uint64_t of[3];         /* never all 0, as no purpose is 0 */
+    uint32_t c2 = dropout->first_sample + (uint32_t)sample, c3 = (uint32_t)purpose << 24 | dropout->layer;
+    uint64_t place[3] = {dropout->seed, (uint64_t)c0 << 32 | c1, (uint64_t)c2 << 32 | c3};
+    if (place[0] != of[0] || place[1] != of[1] || place[2] != of[2]) {
+        block = dt_philox4x32(dropout->seed, c0, c1, c2, c3);
+        memcpy(of, place, sizeof of);
+    }
     uint32_t bits = block.word[column % 8 / 2] >> (column % 2 ? 16 : 0) & 0xFFFFu;
     return bits >= dt_dropout_threshold(dropout->probability) ? (double)dt_dropout_scale(dropout->probability) : 0;
 }
