@@ -181,16 +181,8 @@ def together(*settings, ranks=2):
     return cuda
 
 
-def test_ddp_equals_one_device():
-    together("paradigm=ddp")
-
-
 def test_late_updates_equal_those_of_one_device():
     together("paradigm=parameter_server", "parameter_server.staleness=2")
-
-
-def test_fsdp_equals_one_device():
-    together("paradigm=fsdp")
 
 
 def test_fsdp_of_a_llama_equals_one_device():
@@ -239,10 +231,6 @@ def test_tied_tables_in_a_pipeline_equal_one_device():
     """A copy at each end, or both on one GPU."""
     together("paradigm=pdp", "pipeline.stages=2", "pipeline.chunks=2", "model.tied=true", *MPT)
     together("paradigm=fsdp", "pipeline.stages=2", "pipeline.order=zb_v", "model.layers=4", "model.tied=true", *MPT)
-
-
-def test_pdp_equals_one_device():
-    together("paradigm=pdp", "pipeline.stages=2")
 
 
 CONFIGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../configs")
