@@ -146,7 +146,8 @@ def test_constants_are_means_of_what_is_probable():
 def test_a_slow_run_moves_no_constant():
     """One run takes half as long again as its like: what all others tell stays. The same error in a run that is too fast is taken for noise, as no cause makes a run
     faster; and an error that all like runs have tells less than that of runs that differ."""
-    one = module("fit").Fit.__new__(module("fit").Fit)
+    fit = module("fit")
+    one = fit.Fit.__new__(fit.Fit)
     one.start, one.spreads, one.slopes, one.offsets = [1], [0.1], [[1] * 6], [0.0]
     one.alike, one.all, one.likeness = {i: [i] for i in range(6)}, (0,), lambda run, other: float(run == other)
 
@@ -156,9 +157,10 @@ def test_a_slow_run_moves_no_constant():
         return one.settled(one.errors)[0]
     all_alike, slow, fast = factor(0.06, 0.05, 0.07, 0.06, 0.05, 0.07), factor(0.06, 0.05, 0.07, 0.06, -0.45, 0.07), factor(0.06, 0.05, 0.07, 0.06, 0.57, 0.07)
     check(abs(slow - all_alike) < 0.005 < abs(fast - all_alike), all_alike, slow, fast)
-    apart = factor(0.2, 0.2, 0.2, 0.0, 0.0, 0.0)
+    apart, as_it_is = factor(0.2, 0.2, 0.2, 0.0, 0.0, 0.0), one.evidence(fit.Freedom((), 0.1))
     one.likeness = lambda run, other: 1.0 if run == other else 0.99 if max(run, other) < 3 else 0.0
     check(abs(factor(0.2, 0.2, 0.2, 0.0, 0.0, 0.0)) < 0.7 * abs(apart), apart)
+    check(one.evidence(fit.Freedom((), 0.1)) == as_it_is, "a profile's own error has what configs share")
 
 
 def test_errors_too_large_for_a_profile():
