@@ -554,34 +554,41 @@ static void read_words(struct shell *s, const char *text)
     s->at = before;
 }
 
+/* Name the condition on which flags depend, and the line of the text that has it. */
+static dt_status refuse_condition(const char *asked, const char *text, const char *name)
+{
+    int line = 1;
+    for (const char *c = text; c < asked; c++)
+        line += *c == '\n';
+    asked += strspn(asked, " ");
+    size_t length = strcspn(asked, ";&\n");
+    while (length > 0 && asked[length - 1] == ' ')
+        length--;
+    return dt_fail(DT_ERR_INVALID,
+                   "%s:%d: flags depend on %.*s, which the file does not say: set its variables above it, or leave only the "
+                   "branch that is taken",
+                   name, line, (int)length, asked);
+}
+
 dt_status words_read_flags(const char *text, const char *name, struct cJSON **out)
 {
     DT_FREED struct shell *s = calloc(1, sizeof *s);
     *out = cJSON_CreateObject();
     dt_status status = dt_allocated(s && *out, "no memory for a command line");
-    int line = 1;
     if (status == DT_OK) {
         s->flags = *out;
         s->command = 1;
         s->run = s->status = YES;
         read_words(s, text);
-        for (const char *c = text; s->asked && c < s->asked; c++)
-            line += *c == '\n';
-        s->asked += s->asked ? strspn(s->asked, " ") : 0;
-        size_t length = s->asked ? strcspn(s->asked, ";&\n") : 0;
-        while (length > 0 && s->asked[length - 1] == ' ')
-            length--;
         if (s->several_programs)
             status = dt_fail(DT_ERR_INVALID, "%s: has several command lines, the first one of %s: leave only that of the training in it",
                              name, s->program);
         else if (s->full)
-            status = dt_fail(DT_ERR_INVALID, "%s: a word of its is longer than %d bytes: leave only the command line of the training in it",
-                             name, WORD_BYTES);
+            status =
+                dt_fail(DT_ERR_INVALID, "%s: one of its words is longer than %d bytes: leave only the command line of the training in it",
+                        name, WORD_BYTES);
         else if (s->asked)
-            status = dt_fail(DT_ERR_INVALID,
-                             "%s:%d: flags depend on %.*s, which the file does not say: set its variables above it, or leave only the "
-                             "branch that is taken",
-                             name, line, (int)length, s->asked);
+            status = refuse_condition(s->asked, text, name);
     }
     for (int i = 0; s && i < s->open; i++)
         free(s->choices[i].subject);
