@@ -243,8 +243,8 @@ static bool is_named(const char *name)
     return is;
 }
 
-/* Whether it has one of the column's names, or one with a unit of the same kind among its words:
- * "step time (ms)". For a throughput only the unit tells which column it is. */
+/* Whether `name` is one of the column's names, or has a unit of the same kind among its words:
+ * "step time (ms)". Columns of throughputs have the same words, and the unit alone tells them apart. */
 static bool is_column(int column, const char *name)
 {
     char unit[32], rest[128];

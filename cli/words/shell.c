@@ -178,17 +178,18 @@ static void add_variable(struct shell *s, char word[WORD_BYTES])
     snprintf(text, sizeof text, "%.*s", (int)bytes, name);
     s->at = name + bytes;
     if (braces) {
-        size_t mark = (*s->at == ':') + strspn(s->at + (*s->at == ':'), "-=");
-        otherwise = mark > (*s->at == ':') ? s->at + mark : NULL;
+        const char *mark = s->at + (*s->at == ':');
+        otherwise = *mark == '-' || *mark == '=' ? mark + 1 : NULL;
         s->at += strcspn(s->at, "}");
         bytes = otherwise ? (size_t)(s->at - otherwise) : 0;
         s->at += *s->at == '}';
     }
+    bool quoted = bytes > 1 && otherwise && strchr("\"'", *otherwise) && otherwise[bytes - 1] == *otherwise;
     const char *value = value_of(s, text);
     if (value)
         add(s, word, value, strlen(value));
     else if (otherwise)
-        add(s, word, otherwise + strspn(otherwise, "\"'"), bytes - 2 * strspn(otherwise, "\"'"));
+        add(s, word, otherwise + quoted, bytes - 2 * quoted);
     else
         add(s, word, begin, (size_t)(s->at - begin));
 }
@@ -265,14 +266,11 @@ static void pass_blanks(struct shell *s)
     }
 }
 
-/* The next word; false at the end. */
-static bool next_word(struct shell *s, char word[WORD_BYTES])
+/* Read a word. Returns whether it is one: a variable that is empty, without quotes around it, is none. */
+static bool read_word(struct shell *s, char word[WORD_BYTES])
 {
     char quote = 0;
-    *word = 0;
-    pass_blanks(s);
-    if (!*s->at)
-        return false;
+    bool quoted = false;
     while (*s->at && (quote || !strchr(BLANKS, *s->at) || (*s->at == '&' && s->at[-1] == '>'))) { /* 2>&1 is one word */
         if (*s->at == '\\' && quote != '\'' && s->at[1]) {
             add(s, word, s->at + 1, s->at[1] != '\n');
@@ -284,6 +282,7 @@ static bool next_word(struct shell *s, char word[WORD_BYTES])
             s->at += bytes;
         } else if ((*s->at == '"' || *s->at == '\'') && (!quote || quote == *s->at)) {
             quote = quote ? 0 : *s->at;
+            quoted = true;
             s->at++;
         } else if (*s->at == '$' && quote != '\'') {
             add_variable(s, word);
@@ -291,6 +290,18 @@ static bool next_word(struct shell *s, char word[WORD_BYTES])
             add(s, word, s->at++, 1);
         }
     }
+    return *word || quoted;
+}
+
+/* The next word; false at the end. */
+static bool next_word(struct shell *s, char word[WORD_BYTES])
+{
+    *word = 0;
+    do {
+        pass_blanks(s);
+        if (!*s->at)
+            return false;
+    } while (!read_word(s, word));
     return true;
 }
 
@@ -456,16 +467,16 @@ static bool is_flag(const char *word)
     return strncmp(word, "--", 2) == 0 && isalpha((unsigned char)word[2]);
 }
 
-/* Take a word that is no flag: the value of the flag before it, or one more word of that value. More
- * are only read behind the program's name, before which a word may be the program. */
-static void take_value(struct shell *s, const char *word, bool is_behind)
+/* Take a word that is no flag: the value of the flag before it, or one more word of that value. One
+ * more is only taken after the program's name, since a word before it may be the program. */
+static void take_value(struct shell *s, const char *word, bool is_after)
 {
     size_t used = strlen(s->value);
     if (*s->flag) {
         snprintf(s->last, sizeof s->last, "%s", s->flag);
         snprintf(s->value, sizeof s->value, "%s", word);
         dt_json_put(s->flags, s->flag, dt_json_value(word));
-    } else if (*s->last && is_behind && *word != '-' && !strstr(word, ".py")) {
+    } else if (*s->last && is_after && *word != '-' && !strstr(word, ".py")) {
         snprintf(s->value + used, sizeof s->value - used, " %s", word);
         dt_json_put(s->flags, s->last, dt_json_text(s->value));
     }
@@ -481,10 +492,10 @@ static void take_word(struct shell *s, const char *word)
         s->redirects = !s->redirects && strchr("<>", word[strlen(word) - 1]);
         return;
     }
-    const bool is_behind = *s->program || s->depth > 1 || s->parentheses > 0;
+    const bool is_after = *s->program || s->depth > 1 || s->parentheses > 0;
     take_program(s, word);
     if (!is_flag(word)) {
-        take_value(s, word, is_behind);
+        take_value(s, word, is_after);
         return;
     }
     size_t bytes = strcspn(word + 2, "=");

@@ -164,6 +164,9 @@ def test_what_surrounds_a_command_line():
     """A redirection is no flag's value, and neither is the next line; of two command lines none is taken."""
     for end in (" --bf16 2>&1 | tee log", " --bf16 > log", " --bf16\necho done", " --bf16 && echo done"):
         has(imported("train.sh", MEGATRON.replace("--fp16 ", "").rstrip() + end)["config"], model__dtype="bf16")
+    for default in ('""', "''", "", '"--bf16"', "--bf16"):
+        script = "MORE=${MORE_FLAGS:-" + default + "}\n" + MEGATRON.replace("--fp16 ", "").rstrip() + " --bf16 $MORE --seed 1"
+        has(imported("train.sh", script)["config"], model__dtype="bf16")
     said = run("import", write("train.sh", MEGATRON + "python evaluate.py --num-layers 3\n"), code=CONFIG).stderr
     check("train.sh: has several command lines, the first one of pretrain_gpt.py: leave only that of the training in it" in said, said)
 
